@@ -1,0 +1,3 @@
+"""kernel-ladder: from an experiment file to verified, timed and profiled GPU kernels."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Frames in, ladder rows, roofline points, stall tables and intervals out. Pure."""

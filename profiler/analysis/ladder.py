@@ -1,0 +1,312 @@
+"""The ladder: one row per variant and size: time, rate, ratio to the baseline, the roof that binds, the status."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median as middle
+
+from profiler.analysis import formatting
+from profiler.analysis.roofline import Limit, RoofUse, limit_of, roof_uses
+from profiler.analysis.rundata import Row, RunData, Value
+from profiler.analysis.statistics import Interval, Sample, median_interval, quartile_spread, ratio_interval
+from profiler.frames import SKIPPED
+
+
+@dataclass(frozen=True)
+class Check:
+    """The worst check of a variant: error beside its tolerance and the baseline's own error."""
+
+    error: float | None
+    tolerance: float | None
+    baseline_error: float | None
+    size: str
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class LadderRow:
+    """One variant at one size. What is None is missing; ``why`` says why there is no time."""
+
+    variant: str
+    dtype: str
+    kind: str
+    size: str
+    order: int
+    idea: str
+    status: str
+    reason: str
+    verified: str
+    origin: str
+    is_baseline: bool
+    time: Interval | None  #: ns
+    why: str
+    spread: float | None
+    rate: float | None
+    rate_unit: str
+    baseline: str | None
+    baseline_dtype: str | None
+    ratio: Interval | None  #: baseline time / this time: above one is faster
+    ratio_why: str
+    step: Interval | None  #: previous rung's time / this time
+    previous: str | None
+    sustained: Interval | None
+    sustained_ratio: Interval | None
+    limit: Limit
+    uses: tuple[RoofUse, ...]
+    check: Check | None
+    clock_mhz: float | None
+    registers: Value
+    spill_bytes: Value
+    occupancy: Value  #: %, what the launch's resources allow
+    method: str
+    foreign: int  #: samples taken beside another process
+    left_out: int  #: of those, how many were left out
+    rank: int | None
+
+    @property
+    def cross_contract(self) -> bool:
+        """Whether the baseline keeps another numeric contract, so that the ratio must be labelled."""
+        return self.baseline_dtype is not None and self.baseline_dtype != self.dtype
+
+
+def ladder_rows(data: RunData) -> list[LadderRow]:
+    """Return every variant at every size, in the order of the experiment, ranked within contract and size."""
+    rows: list[LadderRow] = []
+    for size in data.sizes:
+        here: list[LadderRow] = []
+        previous: dict[str, str] = {}
+        for order, variant in enumerate(data.variants):
+            row = _row(data, variant, size, order, previous.get(str(variant["dtype"] or "")))
+            here.append(row)
+            if row.time is not None and not row.is_baseline:
+                previous[row.dtype] = row.variant
+        rows += _ranked(here)
+    return rows
+
+
+def _row(data: RunData, variant: Row, size: str, order: int, previous: str | None) -> LadderRow:
+    name, dtype = str(variant["name"]), str(variant["dtype"] or "")
+    is_baseline = name in data.baselines
+    status, reason = _status_at(data, variant, size)
+    samples = data.samples(name, size) if data.timed(name) and status != SKIPPED else []
+    time = median_interval(samples) if samples else None
+    baseline = data.baseline(dtype)
+    ratio, ratio_why = _against(data, baseline, samples, size, name)
+    baseline_row = data.variant(baseline) if baseline else None
+    step = None
+    if previous is not None and samples and not is_baseline:
+        step = ratio_interval(data.samples(previous, size), samples)
+    sustained = data.samples(name, size, "sustained") if samples else []
+    base_sustained = data.samples(baseline, size, "sustained") if baseline and data.timed(baseline) else []
+    uses = roof_uses(data, name, size)
+    rate, unit = _rate(data, dtype, size, time)
+    raw = [r for r in data.sample_rows(name, size) if r["method"] != "sustained"] if samples else []
+    clocks = [float(r["sm_clock_mhz"]) for r in raw if r["sm_clock_mhz"] is not None]
+    return LadderRow(
+        variant=name,
+        dtype=dtype,
+        kind=str(variant["kind"] or ""),
+        size=size,
+        order=order,
+        idea=str(variant["idea"] or ""),
+        status=status,
+        reason=reason,
+        verified=str(variant["verified"] or ""),
+        origin=str(variant["origin"] or "none"),
+        is_baseline=is_baseline,
+        time=time,
+        why="" if time else _no_time(data, status, reason),
+        spread=quartile_spread([s.time_ns for s in samples]) if len(samples) >= 3 else None,
+        rate=rate,
+        rate_unit=unit,
+        baseline=baseline,
+        baseline_dtype=str(baseline_row["dtype"] or "") if baseline_row else None,
+        ratio=ratio,
+        ratio_why=ratio_why,
+        step=step,
+        previous=previous if step else None,
+        sustained=median_interval(sustained) if sustained else None,
+        sustained_ratio=ratio_interval(base_sustained, sustained) if sustained and base_sustained else None,
+        limit=limit_of(uses, _why_unknown(data, name)),
+        uses=uses,
+        check=_check(data, name, size),
+        clock_mhz=middle(clocks) if clocks else None,
+        registers=data.first(name, size, "ptxas.registers", "registers"),
+        spill_bytes=data.first(name, size, "ptxas.spill_store_bytes"),
+        occupancy=data.first(name, size, "model.occupancy.percent", "theoretical_occupancy"),
+        method=str(raw[0]["method"] or "") if raw else "",
+        foreign=sum(1 for r in raw if r["foreign"]),
+        left_out=len(raw) - len(samples) if raw else 0,
+        rank=None,
+    )
+
+
+def _against(
+    data: RunData, baseline: str | None, samples: Sequence[Sample], size: str, name: str
+) -> tuple[Interval | None, str]:
+    if not samples:
+        return None, ""
+    if baseline is None:
+        return None, "this contract has no baseline"
+    if baseline == name:
+        return Interval(1.0, None, None, len(samples)), ""
+    reference = data.samples(baseline, size) if data.timed(baseline) else []
+    if not reference:
+        row = data.variant(baseline)
+        state = formatting.status(str(row["status"])) if row else "is not in this run"
+        return None, f"the baseline {baseline} has no time ({state})"
+    return ratio_interval(reference, samples), ""
+
+
+def _status_at(data: RunData, variant: Row, size: str) -> tuple[str, str]:
+    """A variant's status, or ``skipped`` at a size that its constraints exclude."""
+    status, reason = str(variant["status"] or "not_run"), str(variant["reason"] or "")
+    skipped = ((data.manifest.get("skips") or {}).get(str(variant["name"])) or {}).get(size)
+    if skipped and status in ("ok", "profile_failed"):
+        return SKIPPED, str(skipped)
+    return status, reason
+
+
+def _no_time(data: RunData, status: str, reason: str) -> str:
+    if status not in ("ok", "profile_failed"):
+        return reason or formatting.status(status)
+    stage = (data.manifest.get("stages") or {}).get("time") or {}
+    return str(stage.get("reason") or "it was not timed")
+
+
+def _why_unknown(data: RunData, name: str) -> str:
+    return Value(None, why=data.profile_why(name)).why_text
+
+
+def _rate(data: RunData, dtype: str, size: str, time: Interval | None) -> tuple[float | None, str]:
+    flops = data.flops(size)
+    work, unit = (flops, "FLOP/s") if flops is not None else (data.min_bytes(dtype, size), "B/s")
+    if time is None or not work:
+        return None, unit
+    return work / (time.value * 1e-9), unit
+
+
+def _check(data: RunData, name: str, size: str) -> Check | None:
+    """The check at this size that came nearest to its tolerance; a failed one, at any size, before all others."""
+
+    def severity(row: Row) -> tuple[bool, bool, float]:
+        failed = row["status"] not in ("ok", SKIPPED)
+        error, tolerance = row["error"], row["tolerance"]
+        share = error / tolerance if error is not None and tolerance else math.inf if failed else -1.0
+        return (failed, row["size"] == size, share)
+
+    found = [r for r in data.checks(name) if r["status"] != SKIPPED and (r["size"] == size or r["status"] != "ok")]
+    if not found:
+        return None
+    worst = max(found, key=severity)
+    return Check(
+        worst["error"], worst["tolerance"], worst["baseline_error"], str(worst["size"]), str(worst["status"]),
+        str(worst["reason"] or ""),
+    )  # fmt: skip
+
+
+def _ranked(rows: Sequence[LadderRow]) -> list[LadderRow]:
+    ranks: dict[int, int] = {}
+    for dtype in {row.dtype for row in rows}:
+        timed = [row for row in rows if row.dtype == dtype and row.time is not None and row.verified != "unverified"]
+        for rank, row in enumerate(sorted(timed, key=lambda r: r.time.value if r.time else math.inf), start=1):
+            ranks[row.order] = rank
+    return [replace(row, rank=ranks.get(row.order)) for row in rows]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One contract's sentence: the best variant against its baseline at the largest size."""
+
+    dtype: str
+    size: str
+    row: LadderRow
+    ratio: str  #: ``0.86×``, or the rate when there is no baseline to compare with
+    sentence: str
+
+
+def verdicts(data: RunData, rows: Sequence[LadderRow]) -> list[Verdict]:
+    """Return one verdict per contract that has a timed variant, in the order of the experiment."""
+    size = data.largest_size
+    found = []
+    for dtype in dict.fromkeys(row.dtype for row in rows):
+        timed = [r for r in rows if r.dtype == dtype and r.size == size and r.time is not None]
+        rungs = [r for r in timed if not r.is_baseline]
+        if not rungs:
+            continue
+        best = min(rungs, key=lambda r: r.time.value if r.time else math.inf)
+        found.append(_verdict(best))
+    return found
+
+
+def _verdict(row: LadderRow) -> Verdict:
+    size = formatting.size(row.size)
+    bound = _bound_sentence(row.limit)
+    if row.ratio is None or row.baseline is None:
+        figure = (
+            formatting.si(row.rate, row.rate_unit)
+            if row.rate
+            else formatting.time_ns(row.time.value)
+            if row.time
+            else ""
+        )
+        why = f" ({row.ratio_why})" if row.ratio_why else ""
+        return Verdict(
+            row.dtype, row.size, row, figure, f"{row.variant} is the fastest {row.dtype} variant at {size}{why}{bound}."
+        )
+    ratio, bounds = formatting.ratio(row.ratio.value), formatting.interval(row.ratio.low, row.ratio.high)
+    verb = "reaches"
+    if row.ratio.low is not None and row.ratio.high is not None:
+        if row.ratio.low > 1:
+            verb = "beats its baseline: it reaches"
+        elif row.ratio.high >= 1:
+            verb = "matches its baseline within the interval: it reaches"
+    other = f" (which keeps another contract, {row.baseline_dtype})" if row.cross_contract else ""
+    figure = f"{ratio} {bounds}".strip()
+    return Verdict(
+        row.dtype, row.size, row, ratio, f"{row.variant} {verb} {figure} of {row.baseline}{other} at {size}{bound}."
+    )
+
+
+def _bound_sentence(limit: Limit) -> str:
+    if limit.verdict == "near":
+        return f"; bound by {limit.text}"
+    if limit.verdict in ("between", "latency"):
+        return f"; {'limited by' if limit.verdict == 'latency' else 'it uses'} {limit.text}"
+    return ""
+
+
+def verdict_lines(data: RunData, rows: Sequence[LadderRow]) -> list[str]:
+    """Return the verdict as plain sentences, for the terminal and the page's opening."""
+    lines = [verdict.sentence for verdict in verdicts(data, rows)]
+    if not lines:
+        lines.append(_nothing_measured(data))
+    failed = _failures(data)
+    if failed and len({status for _, status in failed}) == 1 and len(failed) == len(data.variants):
+        reasons = {str(row["reason"] or "") for row in data.variants}
+        why = f": {reasons.pop()}" if len(reasons) == 1 and any(reasons) else ""
+        lines.append(f"All {len(failed)} variants: {formatting.status(failed[0][1])}{why}.")
+    elif failed:
+        names = formatting.listed(f"{name} ({formatting.status(status)})" for name, status in failed)
+        lines.append(f"{len(failed)} of {len(data.variants)} variants {_has(failed)} no result: {names}.")
+    return lines
+
+
+def _has(items: Sequence[object]) -> str:
+    return "has" if len(items) == 1 else "have"
+
+
+def _failures(data: RunData) -> list[tuple[str, str]]:
+    good = {"ok", "profile_failed", SKIPPED}
+    return [(str(row["name"]), str(row["status"])) for row in data.variants if row["status"] not in good]
+
+
+def _nothing_measured(data: RunData) -> str:
+    stage = (data.manifest.get("stages") or {}).get("time") or {}
+    reason = stage.get("reason") or ("there is no GPU here" if not (data.manifest.get("gpu") or {}).get("name") else "")
+    built = sum(1 for row in data.variants if data.static(str(row["name"]), "ptxas.registers").value is not None)
+    tail = f" {built} of {len(data.variants)} variants were analysed from their binaries." if built else ""
+    return f"Nothing was timed{f': {reason}' if reason else ''}.{tail}"

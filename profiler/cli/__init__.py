@@ -1,0 +1,1 @@
+"""The commands. Thin: they read flags, call the profiler, print, and turn errors into exit codes."""

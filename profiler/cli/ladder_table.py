@@ -1,0 +1,88 @@
+"""The ladder in the terminal: time, rate, ratio to the baseline with its interval, what binds it, status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from profiler.analysis import formatting
+from profiler.analysis.ladder import LadderRow
+
+_STYLES = {"ok": "green", "skipped": "dim", "not_run": "dim"}
+
+
+def ladder_table(rows: Sequence[LadderRow], title: str) -> Table:
+    """Return the table of a ladder."""
+    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    several = len({row.size for row in rows}) > 1
+    table.add_column("variant", no_wrap=True)
+    table.add_column("contract")
+    if several:
+        table.add_column("size")
+    for name in ("time", "rate", "of baseline"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("bound by")
+    table.add_column("origin")
+    table.add_column("status")
+    for row in rows:
+        cells: list[Any] = [row.variant, row.dtype]
+        if several:
+            cells.append(formatting.size(row.size))
+        cells += [
+            formatting.time_ns(row.time.value) if row.time else "-",
+            formatting.si(row.rate, row.rate_unit) if row.rate else "-",
+            ratio_text(row),
+            row.limit.text if row.time else "",
+            row.origin,
+            status_text(row),
+        ]
+        table.add_row(*(Text(c) if isinstance(c, str) else c for c in cells))
+    return table
+
+
+def ratio_text(row: LadderRow) -> str:
+    """Return the ratio to the baseline with its interval."""
+    if row.ratio is None:
+        return "-"
+    if row.is_baseline:
+        return "baseline"
+    bounds = formatting.interval(row.ratio.low, row.ratio.high)
+    label = f" of {row.baseline}" if row.cross_contract else ""
+    return f"{formatting.ratio(row.ratio.value)} {bounds}".strip() + label
+
+
+def status_text(row: LadderRow) -> Text:
+    """Return the status, with its reason where it is not ok."""
+    text = Text(formatting.status(row.status), style=_STYLES.get(row.status, "red"))
+    if row.reason and row.status != "ok":
+        text.append(f": {row.reason}", style="default")
+    return text
+
+
+def ladder_document(rows: Sequence[LadderRow]) -> list[dict[str, Any]]:
+    """Return the ladder as JSON can carry it; times in ns, rates in SI units, intervals as [low, high]."""
+    return [
+        {
+            "variant": row.variant,
+            "dtype": row.dtype,
+            "size": row.size,
+            "status": row.status,
+            "reason": row.reason,
+            "origin": row.origin,
+            "time_ns": row.time.value if row.time else None,
+            "time_interval_ns": [row.time.low, row.time.high] if row.time else None,
+            "rate": row.rate,
+            "rate_unit": row.rate_unit,
+            "ratio": row.ratio.value if row.ratio else None,
+            "ratio_interval": [row.ratio.low, row.ratio.high] if row.ratio else None,
+            "baseline": row.baseline,
+            "method": row.method,
+            "sm_clock_mhz": row.clock_mhz,
+            "bound_by": row.limit.text,
+        }
+        for row in rows
+    ]

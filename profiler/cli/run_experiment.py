@@ -1,0 +1,289 @@
+"""``run_experiment EXPERIMENT...``: plan, build, analyse, verify, time, profile, report."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from profiler.cli.common import print_json, run_app, stderr_console, stdout_console
+from profiler.errors import Exit, LadderError, UsageError
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+QUICK_STAGES = ("build", "verify", "time")
+
+
+@app.command()
+def run_experiment(
+    experiments: Annotated[
+        list[str] | None, typer.Argument(metavar="EXPERIMENT...", help="A YAML path, or a name in experiments/.")
+    ] = None,
+    runs_dir: Annotated[Path, typer.Option(help="Where run directories go.")] = Path("runs"),
+    only: Annotated[list[str] | None, typer.Option(help="Run this variant only (repeatable).")] = None,
+    stages: Annotated[str | None, typer.Option(help="Only these stages, comma-separated.")] = None,
+    skip: Annotated[list[str] | None, typer.Option(help="Leave a stage out (repeatable).")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Build, verify, time and print the table; no profiler.")
+    ] = False,
+    set_: Annotated[str | None, typer.Option("--set", help="Counters to collect: ladder or full.")] = None,
+    replay: Annotated[str, typer.Option(help="auto, never, or a RUN to replay where there is no GPU.")] = "auto",
+    resume: Annotated[str | None, typer.Option(help="Go on with an interrupted RUN.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Read no cache.")] = False,
+    processes: Annotated[int | None, typer.Option(min=1, help="Time in this many processes.")] = None,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Longest silence of a variant in one stage, in seconds.")
+    ] = 120.0,
+    record: Annotated[bool, typer.Option("--record", help="Copy what replays to experiments/recorded/.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Validate and plan only; runs nothing of the experiment.")
+    ] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of experiment files.")] = False,
+    json_: Annotated[
+        bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")] = False,
+) -> int:
+    """Run experiments: build, analyse, verify, time, profile, report. Several experiments give one run each."""
+    if schema:
+        from profiler.schema import json_schema
+
+        print_json(json_schema())
+        return Exit.OK
+    chosen = choose_stages(stages, skip or [], quick=quick, resumed=resume is not None)
+    if set_ not in (None, "ladder", "full"):
+        raise UsageError(f'--set {set_}: no such set, choose "ladder" or "full"')
+    if resume is None and not experiments:
+        raise UsageError("no experiment given", hint="run_experiment gemm_ladder.yaml")
+    if resume is not None and experiments and len(experiments) > 1:
+        raise UsageError("--resume goes on with one run")
+    flags = Flags(
+        runs_dir, tuple(only or ()), chosen, set_, replay, resume, force, processes, timeout, record, quiet,
+        verbose,
+    )  # fmt: skip
+    documents: list[dict[str, Any]] = []
+    worst = Exit.OK
+    for text in experiments or [""]:
+        if check:
+            code, document = check_one(text)
+        else:
+            code, document = run_one(text, flags, human=not json_)
+        documents.append(document)
+        worst = worse_exit(worst, code)
+    if json_:
+        print_json(documents[0] if len(documents) == 1 else documents)
+    return worst
+
+
+class Flags:
+    """The command line, as far as a single experiment cares."""
+
+    def __init__(
+        self,
+        runs_dir: Path,
+        only: tuple[str, ...],
+        stages: tuple[str, ...],
+        profile_set: str | None,
+        replay: str,
+        resume: str | None,
+        force: bool,
+        processes: int | None,
+        timeout_s: float,
+        record: bool,
+        quiet: bool,
+        verbose: bool,
+    ) -> None:
+        self.runs_dir, self.only, self.stages, self.profile_set = runs_dir, only, stages, profile_set
+        self.replay, self.resume, self.force = replay, resume, force
+        self.processes, self.timeout_s, self.record = processes, timeout_s, record
+        self.quiet, self.verbose = quiet, verbose
+
+
+def choose_stages(stages: str | None, skip: Sequence[str], *, quick: bool, resumed: bool) -> tuple[str, ...]:
+    """Return the stages to run; ``UsageError`` for unknown words and for time without verify."""
+    from profiler.pipeline import STAGES
+
+    if quick and stages:
+        raise UsageError("--quick and --stages exclude each other")
+    named = [word.strip() for word in stages.split(",")] if stages else list(QUICK_STAGES if quick else STAGES)
+    skipped = [word.strip() for text in skip for word in text.split(",")]
+    for word in [*named, *skipped]:
+        if word not in STAGES:
+            raise UsageError(f"{word!r} is no stage", hint="stages are " + ", ".join(STAGES))
+    chosen = tuple(s for s in STAGES if s in named and s not in skipped)
+    if "time" in chosen and "verify" not in chosen and not resumed:
+        raise UsageError("time without verify: a variant has no time before it is verified", hint="add verify")
+    return chosen
+
+
+def check_one(text: str) -> tuple[Exit, dict[str, Any]]:
+    """Validate and plan one experiment; run none of its code."""
+    from profiler.experiment import find_experiment, load_experiment
+    from profiler.plan import DEFAULT_ARCH, skips
+
+    experiment = load_experiment(find_experiment(text))
+    skipped = skips(
+        experiment, DEFAULT_ARCH if experiment.variants[0].build.arch == "auto" else experiment.variants[0].build.arch
+    )
+    document = {
+        "experiment": experiment.name,
+        "ok": True,
+        "variants": [
+            {"name": v.name, "kind": v.kind, "dtype": v.dtype, "skipped": skipped.get(v.name, {})}
+            for v in experiment.variants
+        ],
+        "sizes": list(experiment.size_keys),
+    }
+    stderr_console().print(
+        f"{experiment.path.name}: ok: {len(experiment.variants)} variants, {len(experiment.size_keys)} sizes",
+        markup=False,
+    )
+    return Exit.OK, document
+
+
+def run_one(text: str, flags: Flags, *, human: bool) -> tuple[Exit, dict[str, Any]]:
+    """Run (or resume) one experiment and print its result."""
+    from profiler import process
+    from profiler.experiment import find_experiment, load_experiment, parse_experiment
+    from profiler.gpu import find_gpus
+    from profiler.pipeline import Choice, execute
+    from profiler.plan import make_run
+    from profiler.problem_file import problem_class
+    from profiler.replay import find_recording, record
+    from profiler.run import Run, Settings
+    from profiler.rundir import RunDir, find
+    from profiler.toolchain import find_toolchain
+
+    started = time.monotonic()
+    console = stderr_console()
+
+    def say(line: str) -> None:
+        if not flags.quiet:
+            console.print(line, markup=False)
+
+    gpus, gpu_problem = find_gpus()
+    gpu = gpus[0] if gpus else None
+    settings = Settings(
+        timeout_s=flags.timeout_s,
+        only=flags.only,
+        force=flags.force,
+        replay=flags.replay,
+        processes=flags.processes,
+        profile_set=flags.profile_set,
+        gpu=gpu.uuid if gpu else "0",
+    )
+    if flags.resume is not None:
+        directory = RunDir.open(find(flags.runs_dir, flags.resume))
+        stored = directory.manifest["experiment"]
+        experiment = parse_experiment(stored["text"], find_experiment(text or stored["file"]))
+        recording = None if gpu else find_recording(experiment, flags.replay, flags.runs_dir)
+        toolchain = find_toolchain(os.environ)
+    else:
+        experiment = load_experiment(find_experiment(text))
+        recording = None if gpu else find_recording(experiment, flags.replay, flags.runs_dir)
+        toolchain = find_toolchain(os.environ)
+        directory = make_run(
+            experiment,
+            settings,
+            toolchain,
+            gpu,
+            flags.runs_dir,
+            recorded_arch=str(recording.manifest["arch"]) if recording else None,
+            command=["run_experiment", *sys.argv[1:]],
+        )
+    run = Run(experiment, problem_class(experiment.problem), directory, settings, toolchain, gpu, say)
+    try:
+        code = execute(run, Choice(flags.stages, recording, gpu_problem), render_into)
+    except KeyboardInterrupt:
+        console.print(f"interrupted; go on with: run_experiment --resume {directory.path}", markup=False)
+        raise
+    wall = time.monotonic() - started
+    children = process.LEDGER.union_seconds()
+    run.note(
+        "wall",
+        {"seconds": round(wall, 3), "child_seconds": round(children, 3), "own_seconds": round(wall - children, 3)},
+    )
+    document = result_document(run, code)
+    if flags.record:
+        if gpu is None:
+            raise LadderError("--record needs a run that was measured here", hint="there is no GPU", code=Exit.NOTHING)
+        say(f"recorded: {record(directory, gpu.name)}")
+    if human:
+        print_result(run)
+    return code, document
+
+
+def render_into(directory: Any) -> None:
+    """Write ``report.html`` into a run directory."""
+    from reports.render import render_run
+
+    render_run(directory.path, None)
+
+
+def result_document(run: Any, code: Exit) -> dict[str, Any]:
+    """Return what ``--json`` prints for one run."""
+    from profiler import frames
+    from profiler.analysis.ladder import ladder_rows
+    from profiler.analysis.rundata import RunData
+    from profiler.cli.ladder_table import ladder_document
+
+    report = run.dir.path / "report.html"
+    return {
+        "run": str(run.dir.path),
+        "experiment": run.experiment.name,
+        "exit": int(code),
+        "report": str(report) if report.is_file() else None,
+        "wall": run.dir.manifest.get("wall"),
+        "stages": run.dir.manifest["stages"],
+        "replay": run.dir.manifest.get("replay"),
+        "variants": [
+            {k: row[k] for k in ("name", "dtype", "kind", "status", "reason", "verified", "origin")}
+            for row in frames.rows_of(run.dir.frame("variants"))
+        ],
+        "ladder": ladder_document(ladder_rows(RunData.load(run.dir))),
+    }
+
+
+def print_result(run: Any) -> None:
+    """Print the ladder table, the verdict, and where the files are."""
+    from profiler.analysis.ladder import ladder_rows, verdict_lines
+    from profiler.analysis.rundata import RunData
+    from profiler.cli.ladder_table import ladder_table
+
+    console = stdout_console()
+    data = RunData.load(run.dir)
+    rows = ladder_rows(data)
+    console.print(ladder_table(rows, run.experiment.title))
+    replayed = run.dir.manifest.get("replay")
+    if replayed:
+        gpu = (replayed.get("gpu") or {}).get("name", "another GPU")
+        console.print(f"no GPU here: times and counters were recorded on {gpu}, {replayed['date'][:10]}", markup=False)
+    for line in verdict_lines(data, rows):
+        console.print(line, markup=False)
+    for label, path in (
+        ("report", run.dir.path / "report.html"),
+        ("capture", run.dir.path / "raw" / "profile.ncu-rep"),
+    ):
+        if path.is_file():
+            console.print(f"{label}: {path}", markup=False, soft_wrap=True)
+
+
+def worse_exit(a: Exit, b: Exit) -> Exit:
+    """Return the worse of two exit codes: 2, then 3, then 1, then 0."""
+    order = [Exit.INTERRUPTED, Exit.USAGE, Exit.NOTHING, Exit.FAILED, Exit.OK]
+    return min(a, b, key=order.index)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    return run_app(app, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

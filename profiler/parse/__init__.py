@@ -1,0 +1,1 @@
+"""What tools print, as rows. Pure."""

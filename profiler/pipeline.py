@@ -1,0 +1,168 @@
+"""The pipeline: a list of stages over one run directory."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from profiler import frames, process
+from profiler.build import build_stage
+from profiler.errors import Exit
+from profiler.profile import profile_stage
+from profiler.replay import replay
+from profiler.run import Run, cache_root
+from profiler.rundir import RunDir
+from profiler.static import static_stage
+from profiler.timing import time_stage
+from profiler.timing_helpers import helper_library
+from profiler.verify import verify_stage
+from profiler.worker_session import WorkerSession, WorkerUnusable, worker_argv, worker_env
+
+#: The words of ``--stages`` and ``--skip``, in order.
+STAGES: tuple[str, ...] = ("build", "static", "verify", "time", "profile", "trace", "report")
+#: Stages that need the GPU; the lock is held over them.
+DEVICE_STAGES: tuple[str, ...] = ("verify", "time", "profile", "trace")
+
+RenderReport = Callable[[RunDir], None]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which stages run, and the recording that stands in where no GPU is."""
+
+    stages: tuple[str, ...]
+    recording: RunDir | None = None
+    gpu_problem: str | None = None  #: the driver is there but does not work
+
+
+def execute(run: Run, choice: Choice, render: RenderReport) -> Exit:
+    """Run the chosen stages that are not done yet; return the exit code. The report is written whatever happened."""
+    with timed_stage(run, "build", choice):
+        if "build" in choice.stages and not run.dir.stage_done("build"):
+            build_stage(run)
+    with timed_stage(run, "static", choice):
+        if "static" in choice.stages and not run.dir.stage_done("static"):
+            static_stage(run)
+    problem = choice.gpu_problem
+    if run.gpu is None:
+        for stage in DEVICE_STAGES:
+            if stage in choice.stages:
+                run.dir.mark_stage(stage, "skipped", reason=problem or "no GPU")
+        if problem is None:
+            if not run.dir.manifest.get("replay"):
+                replay(run, choice.recording)
+        else:
+            not_run(run, f"the GPU cannot be used: {problem}")
+    else:
+        problem = _device_stages(run, choice) or problem
+    finish(run)
+    if "report" in choice.stages:
+        with timed_stage(run, "report", choice, redo=True):
+            render(run.dir)
+    return exit_code(run, problem)
+
+
+@contextmanager
+def timed_stage(run: Run, stage: str, choice: Choice, *, redo: bool = False) -> Iterator[None]:
+    """Mark a stage running, done or failed, with its seconds and the share of its children's; says what it does."""
+    if stage not in choice.stages or (run.dir.stage_done(stage) and not redo):
+        yield
+        return
+    started, children = time.monotonic(), process.LEDGER.union_seconds()
+    run.dir.mark_stage(stage, "running")
+    run.say(f"{stage} ...")
+    try:
+        yield
+    except BaseException as error:
+        run.dir.mark_stage(stage, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
+    seconds = time.monotonic() - started
+    in_children = process.LEDGER.union_seconds() - children
+    run.dir.mark_stage(stage, "done", seconds=round(seconds, 3), child_seconds=round(in_children, 3))
+    run.say(f"{stage}: {seconds:.1f} s")
+
+
+def _device_stages(run: Run, choice: Choice) -> str | None:
+    """Run verify, time and profile under the card's lock; return why the device cannot be used, or None."""
+    assert run.gpu is not None
+    wanted = [s for s in DEVICE_STAGES if s in choice.stages and not run.dir.stage_done(s)]
+    if not wanted:
+        return None
+    with gpu_lock(run, run.gpu.uuid):
+        env = worker_env(run.settings.gpu, os.environ)
+        try:
+            if "verify" in wanted or "time" in wanted:
+                helpers = helper_library(run)
+                with WorkerSession(worker_argv(), env, run.dir.raw("worker.log")) as session:
+                    _remember_device(run, session.start())
+                    with timed_stage(run, "verify", choice):
+                        if "verify" in wanted:
+                            verify_stage(run, session, helpers)
+                    with timed_stage(run, "time", choice):
+                        if "time" in wanted:
+                            time_stage(run, session, helpers)
+        except WorkerUnusable as error:
+            not_run(run, str(error))
+            return str(error)
+        with timed_stage(run, "profile", choice):
+            if "profile" in wanted:
+                profile_stage(run)
+    return None
+
+
+@contextmanager
+def gpu_lock(run: Run, uuid: str) -> Iterator[None]:
+    """Hold the card's lock, across all experiments of this user; says so when it has to wait."""
+    folder = cache_root() / "locks"
+    folder.mkdir(exist_ok=True)
+    lock = FileLock(folder / f"{uuid}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        run.say("another run is using the GPU; waiting for it")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def finish(run: Run) -> None:
+    """Set each row's origin, and the account of time spent."""
+    rows = frames.rows_of(run.dir.frame("variants"))
+    timed = {str(name) for name in run.dir.frame("samples")["variant"].unique()}
+    for row in rows:
+        if row["origin"] != "recorded":
+            row["origin"] = "measured" if row["name"] in timed else "none"
+    run.dir.write_frame("variants", rows)
+
+
+def not_run(run: Run, reason: str) -> None:
+    """Mark every living variant ``not_run``."""
+    run.fail({v.name: ("not_run", reason) for v in run.alive()})
+
+
+def exit_code(run: Run, gpu_problem: str | None) -> Exit:
+    """Return the exit code of a finished run: 0, 1 or 3."""
+    rows = frames.rows_of(run.dir.frame("variants"))
+    if gpu_problem is not None:
+        return Exit.NOTHING
+    wanted = [row for row in rows if row["status"] != frames.SKIPPED]
+    if wanted and all(row["origin"] == "none" for row in wanted):
+        checked = len(run.dir.frame("checks")) > 0  # what is wrong was measured against its reference: exit 1
+        return Exit.FAILED if checked else Exit.NOTHING
+    return Exit.OK if all(row["status"] == "ok" for row in wanted) else Exit.FAILED
+
+
+def _remember_device(run: Run, facts: dict[str, Any]) -> None:
+    gpu = dict(run.dir.manifest["gpu"] or {})
+    gpu.update({k: v for k, v in facts["gpu"].items() if k not in ("uuid", "compute_capability")})
+    versions = {**run.dir.manifest["versions"], **{k: v for k, v in facts["versions"].items() if v is not None}}
+    run.dir.manifest["versions"] = versions
+    run.note("gpu", gpu)

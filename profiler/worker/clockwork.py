@@ -1,0 +1,288 @@
+"""Timing on the device: cold or warm, interleaved, every raw sample kept.
+
+A single launch is timed between two device events, behind a kernel that holds the stream until the host has enqueued
+everything, after a flush that ends by reading a clean buffer. Kernels too short for that (below ``GRAPH_BELOW_NS``) are
+timed as a captured graph whose nodes rotate buffer sets larger together than L2. The method is chosen once per variant
+and size.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from profiler.problem import Problem
+from profiler.sizes import size_key
+from profiler.worker.cases import Cases
+from profiler.worker.checks import Buffers, Verdict, judge_outputs, make_buffers
+from profiler.worker.device import Device
+from profiler.worker.launchable import Bound, CudaVariant, LaunchError, PythonVariant
+from profiler.worker.nvml import CardWatch
+
+#: Below this, launch and event overheads are a visible share of a single timing.
+GRAPH_BELOW_NS = 10_000.0
+#: A slow variant gets fewer samples: as many as fit into this time, but never fewer than the minimum.
+SAMPLE_BUDGET_NS = 2.0e9
+MINIMUM_SAMPLES = 8
+_GRAPH_NODES = 64
+_ROTATE_L2_MULTIPLE = 3
+TIMING_SEED_OFFSET = 1000
+
+Emit = Callable[..., None]
+
+
+@dataclass
+class Contender:
+    """One variant at one size, ready to be timed."""
+
+    name: str
+    contract: str
+    variant: CudaVariant | PythonVariant
+    sets: list[tuple[Buffers, Bound]]
+    method: str = "single"
+    launches: int = 1
+    estimate_ns: float = 0.0
+    samples: int = 0
+    graph: torch.cuda.CUDAGraph | None = None
+    checked_rounds: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to time one size."""
+
+    dims: Mapping[str, int]
+    samples: int
+    warmup_ms: int
+    cache: str
+    process: int
+    seed: int
+
+
+class Failed(Exception):
+    """A contender failed while it was timed: name, status, reason, and whether the context is lost."""
+
+    def __init__(self, name: str, status: str, reason: str, *, fatal: bool) -> None:
+        super().__init__(reason)
+        self.name, self.status, self.reason, self.fatal = name, status, reason, fatal
+
+
+def time_size(
+    plan: Plan,
+    variants: Sequence[tuple[Mapping[str, Any], CudaVariant | PythonVariant]],
+    problem: type[Problem],
+    cases: Cases,
+    options: Mapping[str, str],
+    device: Device,
+    watch: CardWatch,
+    emit: Emit,
+) -> list[Contender]:
+    """Time all variants at one size, interleaved in shuffled order; emit ``method``, ``sample`` and ``check`` events.
+
+    Raises :class:`Failed` for the first contender that fails; what was emitted until then is to be dropped by the
+    caller, who starts again without it, so that samples stay interleaved.
+    """
+    seed = plan.seed + TIMING_SEED_OFFSET
+    key = size_key(plan.dims)
+    contenders: list[Contender] = []
+    with torch.cuda.stream(device.stream):
+        for spec, variant in variants:
+            emit("begin", variant=spec["name"], size=key, what="prepare")
+            with _blame(spec["name"]):
+                contenders.append(_prepare(spec, variant, plan, problem, cases, options, seed))
+        for contender in contenders:
+            emit("begin", variant=contender.name, size=key, what="estimate")
+            with _blame(contender.name):
+                _choose_method(contender, plan, device, problem, cases, options, seed)
+            emit(
+                "method", variant=contender.name, size=key, method=contender.method, cache=plan.cache,
+                launches=contender.launches, sets=len(contender.sets), samples=contender.samples,
+                estimate_ns=contender.estimate_ns,
+            )  # fmt: skip
+        _warm_up(contenders, plan, device, emit, key)
+        shuffled = random.Random(seed)
+        for round_index in range(plan.samples):
+            order = list(contenders)
+            shuffled.shuffle(order)
+            for contender in order:
+                if not _due(contender, round_index, plan.samples):
+                    continue
+                emit("begin", variant=contender.name, size=key, what="time")
+                with _blame(contender.name):
+                    row = _sample(contender, plan, device)
+                    if round_index in contender.checked_rounds:
+                        _check_timed(contender, problem, cases, plan, seed, emit, key)
+                state = watch.state
+                emit(
+                    "sample", variant=contender.name, size=key, process=plan.process, order=round_index,
+                    method=contender.method, cache=plan.cache, launches=contender.launches,
+                    temperature_c=state.temperature_c, power_w=state.power_w, throttle=state.throttle,
+                    foreign=state.foreign, **row,
+                )  # fmt: skip
+    return contenders
+
+
+def close(contenders: Sequence[Contender]) -> None:
+    """Release plans and graphs."""
+    for contender in contenders:
+        contender.graph = None
+        for _, bound in contender.sets:
+            bound.close()
+
+
+def _prepare(
+    spec: Mapping[str, Any],
+    variant: CudaVariant | PythonVariant,
+    plan: Plan,
+    problem: type[Problem],
+    cases: Cases,
+    options: Mapping[str, str],
+    seed: int,
+) -> Contender:
+    contract = spec["dtype"]
+    case = cases.get(contract, plan.dims, seed)
+    buffers = make_buffers(problem, case, contract, plan.dims, options)
+    bound = variant.bind(buffers.inputs, buffers.tensors(), plan.dims)
+    for _ in range(2):  # modules load, libraries choose their algorithm, allocators grow: never under a held stream
+        buffers.restore()
+        bound.launch()
+        torch.cuda.synchronize()
+    return Contender(spec["name"], contract, variant, [(buffers, bound)])
+
+
+def _choose_method(
+    contender: Contender,
+    plan: Plan,
+    device: Device,
+    problem: type[Problem],
+    cases: Cases,
+    options: Mapping[str, str],
+    seed: int,
+) -> None:
+    times = [_sample(contender, plan, device)["time_ns"] or 0.0 for _ in range(3)]
+    contender.estimate_ns = sorted(times)[1]
+    contender.samples = max(MINIMUM_SAMPLES, min(plan.samples, int(SAMPLE_BUDGET_NS / max(contender.estimate_ns, 1.0))))
+    contender.samples = min(contender.samples, plan.samples)
+    taken = [r for r in range(plan.samples) if _due(contender, r, plan.samples)]
+    if taken:
+        contender.checked_rounds = {taken[len(taken) // 2], taken[-1]}
+    if contender.estimate_ns >= GRAPH_BELOW_NS or contender.sets[0][0].originals:
+        return
+    set_bytes = sum(t.numel() * t.element_size() for t in contender.sets[0][0].tensors().values())
+    set_bytes += sum(t.numel() * t.element_size() for t in contender.sets[0][0].inputs.values())
+    wanted = 1
+    if plan.cache == "cold":
+        wanted = max(2, min(_GRAPH_NODES, math.ceil(_ROTATE_L2_MULTIPLE * device.l2_bytes / set_bytes)))
+    case = cases.get(contender.contract, plan.dims, seed)
+    while len(contender.sets) < wanted:
+        buffers = make_buffers(problem, case, contender.contract, plan.dims, options)
+        buffers.inputs = {name: tensor.clone() for name, tensor in case.inputs.items()}
+        bound = contender.variant.bind(buffers.inputs, buffers.tensors(), plan.dims)
+        bound.launch()
+        contender.sets.append((buffers, bound))
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph, stream=device.stream):
+            for node in range(_GRAPH_NODES):
+                contender.sets[node % len(contender.sets)][1].launch()
+    except (RuntimeError, LaunchError):
+        torch.cuda.synchronize()
+        return  # not capturable: single launches it is, and the method says so
+    contender.graph, contender.method, contender.launches = graph, "graph", _GRAPH_NODES
+
+
+def _warm_up(contenders: Sequence[Contender], plan: Plan, device: Device, emit: Emit, key: str) -> None:
+    deadline = time.monotonic() + plan.warmup_ms / 1000.0
+    while True:
+        for contender in contenders:
+            emit("begin", variant=contender.name, size=key, what="warm up")
+            with _blame(contender.name):
+                _sample(contender, plan, device)
+            if time.monotonic() >= deadline:
+                return
+        if not contenders:
+            return
+
+
+def _sample(contender: Contender, plan: Plan, device: Device) -> dict[str, float | None]:
+    buffers, bound = contender.sets[0]
+    for name, guarded in buffers.outputs.items():
+        if name not in buffers.originals:
+            guarded.poison()  # so that a checked timed launch has to write its own result
+    buffers.restore()
+    start = torch.cuda.Event(enable_timing=True)
+    end = torch.cuda.Event(enable_timing=True)
+    if plan.cache == "cold":
+        device.flush()
+    elif contender.graph is None:
+        bound.launch()  # leaves in L2 what the launch itself leaves there
+        buffers.restore()
+    device.block()
+    device.stamp(0)
+    start.record()
+    if contender.graph is not None:
+        contender.graph.replay()
+    else:
+        bound.launch()
+    end.record()
+    device.stamp(1)
+    device.release()
+    torch.cuda.synchronize()
+    if device.block_gave_up():
+        raise LaunchError("launch synchronises (or waits for the device); it must only enqueue")
+    total_ns = start.elapsed_time(end) * 1e6
+    return {"time_ns": total_ns / contender.launches, "sm_clock_mhz": device.sm_clock_mhz()}
+
+
+def _check_timed(
+    contender: Contender,
+    problem: type[Problem],
+    cases: Cases,
+    plan: Plan,
+    seed: int,
+    emit: Emit,
+    key: str,
+) -> None:
+    """Judge the outputs that the timed launch just left."""
+    case = cases.get(contender.contract, plan.dims, seed)
+    buffers, bound = contender.sets[0]
+    verdict = judge_outputs(problem, case, contender.contract, bound, buffers)
+    emit(
+        "check", variant=contender.name, size=key, when="during", seed=seed, status=_timed_status(verdict),
+        reason=verdict.reason, error=verdict.error, tolerance=case.tolerance, baseline_error=case.baseline_error,
+    )  # fmt: skip
+
+
+def _timed_status(verdict: Verdict) -> str:
+    return "wrong_after_timing" if verdict.status == "wrong_result" else verdict.status
+
+
+def _due(contender: Contender, round_index: int, rounds: int) -> bool:
+    """Whether a contender with fewer samples than rounds is timed in this round; its samples spread evenly."""
+    return (round_index + 1) * contender.samples // rounds > round_index * contender.samples // rounds
+
+
+class _blame:
+    """Turns errors inside into :class:`Failed` of the named contender."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, LaunchError):
+            raise Failed(self._name, "launch_failed", str(error), fatal=False) from error
+        if isinstance(error, RuntimeError):
+            lines = str(error).strip().splitlines()
+            fatal = "CUDA error" in str(error)
+            status = "crashed" if fatal else "launch_failed"
+            raise Failed(self._name, status, lines[0] if lines else "RuntimeError", fatal=fatal) from error

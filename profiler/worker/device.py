@@ -1,0 +1,142 @@
+"""The device under the worker: the helper kernels of the timing method, the flush buffer, and the facts of a hello."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+import torch
+
+#: The flush reads at least this many times the L2 size.
+FLUSH_L2_MULTIPLE = 4
+#: A blocked stream is released by the host; if the host never comes (a launch that synchronises), it gives up.
+BLOCK_LIMIT_NS = 200_000_000
+
+
+class Device:
+    """The current CUDA device, a stream of the worker's own, and the helpers bound to it."""
+
+    def __init__(self, helpers: str | None) -> None:
+        self.properties = torch.cuda.get_device_properties(0)
+        self.multiprocessors: int = self.properties.multi_processor_count
+        self.l2_bytes: int = self.properties.L2_cache_size
+        self.stream = torch.cuda.Stream()
+        flush_bytes = max(FLUSH_L2_MULTIPLE * self.l2_bytes, 128 << 20)
+        self._flush_buffer = torch.zeros(flush_bytes // 4, dtype=torch.int32, device="cuda")
+        self._sink = torch.zeros(1, dtype=torch.int32, device="cuda")
+        self._flag = torch.zeros(1, dtype=torch.int32).pin_memory()
+        self._timed_out = torch.zeros(1, dtype=torch.int32).pin_memory()
+        self._stamps = [torch.zeros(2 * self.multiprocessors, dtype=torch.int64, device="cuda") for _ in range(2)]
+        self._library = ctypes.CDLL(helpers, mode=ctypes.RTLD_LOCAL) if helpers else None
+        if self._library is not None:
+            pointer, size = ctypes.c_void_p, ctypes.c_size_t
+            self._library.kl_block.argtypes = [pointer, pointer, ctypes.c_uint64, pointer]
+            self._library.kl_flush.argtypes = [pointer, pointer, size, pointer, ctypes.c_int]
+            self._library.kl_stamp.argtypes = [pointer, pointer, ctypes.c_int]
+        torch.cuda.synchronize()
+
+    @property
+    def blocking(self) -> str:
+        """How host dispatch is hidden, for the record."""
+        return "spin kernel released by the host" if self._library else "torch.cuda._sleep"
+
+    def flush(self) -> None:
+        """Enqueue the read of a clean buffer several times the size of L2."""
+        if self._library is None:
+            torch.sum(self._flush_buffer, dim=0, keepdim=True)
+            return
+        self._call(
+            self._library.kl_flush(
+                self.stream.cuda_stream,
+                self._flush_buffer.data_ptr(),
+                self._flush_buffer.numel() * 4,
+                self._sink.data_ptr(),
+                2 * self.multiprocessors,
+            )
+        )
+
+    def block(self) -> None:
+        """Enqueue a kernel that holds the stream until :meth:`release`."""
+        if self._library is None:
+            torch.cuda._sleep(400_000)
+            return
+        self._flag[0] = 0
+        self._timed_out[0] = 0
+        self._call(
+            self._library.kl_block(
+                self.stream.cuda_stream, self._flag.data_ptr(), BLOCK_LIMIT_NS, self._timed_out.data_ptr()
+            )
+        )
+
+    def release(self) -> None:
+        """Let the blocked stream go on."""
+        self._flag[0] = 1
+
+    def block_gave_up(self) -> bool:
+        """Whether the last block ended by its time limit: something between block and release synchronised."""
+        return bool(self._timed_out[0])
+
+    def stamp(self, which: int) -> None:
+        """Enqueue a stamp of cycle counters and global timers (0 before, 1 after the window)."""
+        if self._library is not None:
+            self._call(
+                self._library.kl_stamp(self.stream.cuda_stream, self._stamps[which].data_ptr(), self.multiprocessors)
+            )
+
+    def sm_clock_mhz(self) -> float | None:
+        """Return the SM clock between the two stamps (synchronise first); the median over multiprocessors.
+
+        cycles / ns x 1000, per multiprocessor that ran a stamp both times.
+        """
+        if self._library is None:
+            return None
+        before, after = (s.view(-1, 2).cpu() for s in self._stamps)
+        cycles = (after[:, 0] - before[:, 0]).double()
+        ns = (after[:, 1] - before[:, 1]).double()
+        usable = (before[:, 1] > 0) & (ns > 0) & (cycles > 0)
+        if not bool(usable.any()):
+            return None
+        return float((cycles[usable] / ns[usable]).median()) * 1000.0
+
+    def _call(self, code: int) -> None:
+        if code:
+            raise RuntimeError(f"a helper kernel failed with CUDA error {code}")
+
+
+def hello() -> dict[str, Any]:
+    """Return the facts of this process: device, versions."""
+    properties = torch.cuda.get_device_properties(0)
+    versions: dict[str, str | None] = {
+        "python": sys.version.split()[0],
+        "torch": torch.__version__,
+        "torch_cuda": torch.version.cuda,
+    }
+    try:
+        import triton
+
+        versions["triton"] = triton.__version__
+    except ImportError:
+        versions["triton"] = None
+    return {
+        "gpu": {
+            "name": properties.name,
+            "uuid": f"GPU-{properties.uuid}",
+            "sm_count": properties.multi_processor_count,
+            "l2_bytes": properties.L2_cache_size,
+            "memory_bytes": properties.total_memory,
+            "compute_capability": f"{properties.major}.{properties.minor}",
+        },
+        "versions": versions,
+    }
+
+
+def is_context_lost() -> bool:
+    """Whether the CUDA context is poisoned (a sticky error): a trivial operation fails."""
+    try:
+        torch.cuda.synchronize()
+        torch.zeros(1, device="cuda").add_(1)
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False

@@ -1,0 +1,40 @@
+"""The worker's main loop: ``python -m profiler.worker.main --reply-fd N``; commands on stdin, events on N."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from profiler.worker.protocol import CONTEXT_LOST, Replies
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Serve commands until standard input ends; return the exit code."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--reply-fd", type=int, required=True)
+    replies = Replies(parser.parse_args(argv).reply_fd)
+    try:
+        from profiler.worker.serve import Server
+    except ImportError as error:
+        replies.send("fatal", reason=f"the worker cannot import what it needs: {error}")
+        return 1
+    try:
+        server = Server(replies)
+    except Exception as error:  # a GPU that is there and broken says so in many ways
+        replies.send("fatal", reason=f"the device cannot be used: {str(error).strip().splitlines()[0]}")
+        return 1
+    for line in sys.stdin:
+        command: Mapping[str, Any] = json.loads(line)
+        if not server.serve(command):
+            # The CUDA context is lost: even a normal exit may hang in destructors.
+            sys.stdout.flush()
+            os._exit(CONTEXT_LOST)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Frames of a run in, one HTML file out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from profiler.analysis.environment import environment, recorded_text
+from profiler.analysis.ladder import ladder_rows
+from profiler.analysis.roofline import roofline
+from profiler.analysis.rundata import RunData
+from profiler.analysis.stalls import stall_tables
+from profiler.errors import Exit, LadderError
+from profiler.rundir import RunDir, write_text
+from reports.page import render_page
+from reports.sections import environment as environment_section
+from reports.sections import ladder as ladder_section
+from reports.sections import roofline as roofline_section
+from reports.sections import stalls as stalls_section
+
+FILES: Mapping[str, str] = {
+    "manifest.json": "the experiment, versions, hashes, and how each stage ended",
+    "variants.parquet": "one row a variant: status, reason, origin",
+    "checks.parquet": "every check: error, tolerance, the baseline's error",
+    "samples.parquet": "every timed sample with clock, temperature, power",
+    "metrics.parquet": "counters and what was computed from the binaries",
+    "stalls.parquet": "cycles per issued instruction by reason",
+    "source.parquet": "counters per source line and instruction",
+    "rules.parquet": "the profiler's own advice",
+    "ceilings.parquet": "roofs measured by small kernels",
+    "findings.parquet": "diagnoses with their evidence",
+    "spans.parquet": "the timeline",
+    "raw": "output of the tools, with the profiler's own report",
+    "sources": "each source as it was built",
+}
+
+
+def render_run(path: Path, output: Path | None = None) -> Path:
+    """Render the run at ``path`` and return the file written: ``report.html`` in the run, or ``output``."""
+    run = RunDir.open(path)
+    target = output if output is not None else path / "report.html"
+    files = [(name, text) for name, text in FILES.items() if (path / name).exists()]
+    html = render(RunData.load(run), files)
+    try:
+        write_text(target, html)
+    except OSError as error:
+        raise LadderError(
+            f"cannot write the report {target}: {error.strerror}",
+            hint="choose a writable file with --output",
+            code=Exit.USAGE,
+        ) from error
+    return target
+
+
+def render(data: RunData, files: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the page of a run that has been read."""
+    rows = ladder_rows(data)
+    lines = [roofline(data, size) for size in data.sizes]
+    tables = stall_tables(data, {(row.variant, row.size): row.limit.key for row in rows})
+    sections: dict[str, Any] = {
+        "ladder": ladder_section.build(data, rows),
+        "roofline": roofline_section.build(data, lines, rows),
+        "stalls": stalls_section.build(data, tables, rows),
+        "environment": environment_section.build(data, environment(data), files),
+    }
+    figures = [
+        sections["ladder"]["figure"],
+        sections["ladder"]["sizes_figure"],
+        sections["roofline"]["figure"],
+        sections["stalls"]["figure"],
+    ]
+    specs = [figure.spec() for figure in figures if figure is not None]
+    return render_page({**_head(data), **sections}, specs)
+
+
+def _head(data: RunData) -> dict[str, Any]:
+    manifest = data.manifest
+    experiment, problem = manifest.get("experiment") or {}, manifest.get("problem") or {}
+    name = str(experiment.get("name") or "run")
+    versions = manifest.get("versions") or {}
+    version = manifest.get("tool_version") or versions.get("kernel-ladder") or ""
+    return {
+        "title": str(experiment.get("title") or name),
+        "kicker": " · ".join(part for part in (name, _problem(problem)) if part),
+        "facts": _facts(data),
+        "footer": f"kernel-ladder {version}".strip() + ". One file, no network: it can be mailed and kept.",
+    }
+
+
+def _problem(problem: Mapping[str, Any]) -> str:
+    options = ", ".join(f"{key} {value}" for key, value in (problem.get("options") or {}).items())
+    return f"{problem.get('kind', '')}{f' ({options})' if options else ''}"
+
+
+def _facts(data: RunData) -> list[tuple[str, str]]:
+    """The strip under the title: what a reader must know before the first number."""
+    manifest = data.manifest
+    gpu, tools, replay = manifest.get("gpu") or {}, manifest.get("tools") or {}, manifest.get("replay") or {}
+    origin = {str(row["origin"]) for row in data.variants}
+    facts = [
+        ("GPU", str(gpu.get("name") or "none here")),
+        ("Numbers", recorded_text(replay) if replay and "recorded" in origin else _origin(origin)),
+        ("Driver", str(gpu.get("driver") or "")),
+        ("Compiler", f"nvcc {tools['nvcc']}" if tools.get("nvcc") else ""),
+        ("Compiled for", str(manifest.get("arch") or "")),
+        ("Taken", _utc(str(manifest.get("created") or ""))),
+    ]
+    return [(name, text) for name, text in facts if text]
+
+
+def _origin(origins: set[str]) -> str:
+    return "measured here" if "measured" in origins else "computed from the binaries"
+
+
+def _utc(text: str) -> str:
+    return re.sub(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\+00:00|Z)$", r"\1 \2 UTC", text)

@@ -1,0 +1,1 @@
+"""The sections of the report: frames in, content out. Pure."""

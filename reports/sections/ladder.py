@@ -1,0 +1,241 @@
+"""Section 1: the verdict and the ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from profiler.analysis import formatting
+from profiler.analysis.environment import recorded_text
+from profiler.analysis.ladder import LadderRow, Verdict, verdict_lines, verdicts
+from profiler.analysis.rundata import RunData
+from reports.figures import ladder_figure, sizes_figure
+from reports.formatting import size_slug, slug
+
+#: Status -> (mark, tone): a shape beside the colour.
+STATUS_MARKS = {
+    "ok": ("●", "good"),
+    "skipped": ("○", "quiet"),
+    "not_run": ("○", "quiet"),
+    "profile_failed": ("◐", "warn"),
+    "wrong_result": ("✕", "bad"),
+    "wrong_after_timing": ("✕", "bad"),
+}
+ORIGIN_TEXT = {
+    "measured": "measured here",
+    "recorded": "recorded",
+    "none": "not measured",
+}
+
+
+def build(data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
+    """Return what the template of section 1 shows."""
+    sizes = [size for size in data.sizes if any(row.size == size for row in rows)]
+    found = verdicts(data, rows)
+    lines = verdict_lines(data, rows)
+    return {
+        "verdicts": [_verdict(verdict) for verdict in found],
+        "remarks": lines[len(found) :] if found else lines,
+        "sizes": [
+            {
+                "key": size,
+                "id": f"ladder-{size_slug(size)}",
+                "label": formatting.size(size),
+                "groups": _groups(data, rows, size),
+            }
+            for size in sorted(sizes, key=lambda s: s != data.largest_size)
+        ],
+        "has_sustained": any(row.sustained for row in rows),
+        "has_spills": any((row.spill_bytes.value or 0) > 0 for row in rows),
+        "figure": ladder_figure(rows, sizes),
+        "sizes_figure": sizes_figure(rows, sizes),
+        "origin": _origin(data, rows),
+    }
+
+
+def _origin(data: RunData, rows: Sequence[LadderRow]) -> str:
+    found = {row.origin for row in rows if row.time is not None}
+    if found == {"recorded"}:
+        return f"Times and counters: {recorded_text(data.manifest.get('replay') or {})}; nothing was measured here."
+    if found == {"measured"}:
+        gpu = (data.manifest.get("gpu") or {}).get("name")
+        return f"Times and counters: measured here{f' on {gpu}' if gpu else ''}."
+    if found:
+        return "Times and counters: measured here or recorded, as the column From says."
+    return "No times: what stands here was computed from the compiled binaries."
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    row = verdict.row
+    figure, _, rest = verdict.ratio.partition(" ")
+    return {
+        "figure": figure,
+        "unit": rest,
+        "dtype": verdict.dtype,
+        "sentence": verdict.sentence,
+        "href": f"#{row_id(row, verdict.size)}",
+        "time": formatting.time_ns(row.time.value) if row.time else "",
+        "rate": formatting.si(row.rate, row.rate_unit) if row.rate else "",
+        "origin": ORIGIN_TEXT.get(row.origin, row.origin),
+    }
+
+
+def row_id(row: LadderRow, largest: str) -> str:
+    """Return the id of a row, for links to it: ``variant-NAME`` at the largest size, else with the size."""
+    name = f"variant-{slug(row.variant)}"
+    return name if row.size == largest else f"{name}-at-{size_slug(row.size)}"
+
+
+def _groups(data: RunData, rows: Sequence[LadderRow], size: str) -> list[dict[str, Any]]:
+    groups = []
+    for dtype in dict.fromkeys(row.dtype for row in rows if row.size == size):
+        mine = [row for row in rows if row.size == size and row.dtype == dtype]
+        widest = max([1.0, *(_top(row) for row in mine)])
+        groups.append(
+            {
+                "dtype": dtype or "no contract",
+                "baseline": data.baseline(dtype),
+                "cross": next((row.baseline_dtype for row in mine if row.cross_contract), None),
+                "rows": [_row(row, widest, _before(mine, row), data.largest_size) for row in mine],
+            }
+        )
+    return groups
+
+
+def _before(rows: Sequence[LadderRow], row: LadderRow) -> str | None:
+    """The rung that stands just above a row: where the step is over another one, the page must say which."""
+    above = [r.variant for r in rows if r.order < row.order and not r.is_baseline]
+    return above[-1] if above else None
+
+
+def _top(row: LadderRow) -> float:
+    if row.ratio is None:
+        return 0.0
+    return row.ratio.high or row.ratio.value
+
+
+def _row(row: LadderRow, widest: float, above: str | None, largest: str) -> dict[str, Any]:
+    mark, tone = STATUS_MARKS.get(row.status, ("✕", "bad"))
+    return {
+        "id": row_id(row, largest),
+        "name": row.variant,
+        "idea": row.idea,
+        "kind": row.kind,
+        "is_baseline": row.is_baseline,
+        "status": formatting.status(row.status),
+        "mark": mark,
+        "tone": tone,
+        "reason": row.reason if row.status != "ok" else "",
+        "unverified": row.verified == "unverified" and row.time is not None,
+        "rank": row.rank,
+        "time": _time(row),
+        "time_sort": row.time.value if row.time else None,
+        "time_title": _time_title(row),
+        "why": row.why,
+        "rate": formatting.si(row.rate, row.rate_unit) if row.rate else "",
+        "rate_sort": row.rate,
+        "ratio": _ratio(row, widest),
+        "ratio_why": row.ratio_why,
+        "limit": _limit(row),
+        "step": formatting.ratio(row.step.value) if row.step else "",
+        "step_sort": row.step.value if row.step else None,
+        "step_title": _step_title(row),
+        "step_over": row.previous if row.previous != above else None,
+        "check": _check(row),
+        "clock": f"{row.clock_mhz / 1000:.2f}" if row.clock_mhz else "",
+        "clock_sort": row.clock_mhz,
+        "registers": f"{row.registers.value:.0f}" if row.registers.value is not None else "",
+        "registers_sort": row.registers.value,
+        "occupancy": formatting.percent(row.occupancy.value / 100) if row.occupancy.value is not None else "",
+        "registers_why": row.registers.why_text,
+        "spills": formatting.number(row.spill_bytes.value) if row.spill_bytes.value else "",
+        "origin": ORIGIN_TEXT.get(row.origin, row.origin),
+        "sustained": _sustained(row),
+        "foreign": row.foreign,
+    }
+
+
+def _time(row: LadderRow) -> dict[str, str] | None:
+    if row.time is None:
+        return None
+    half = row.time.half_width
+    return {
+        "value": formatting.time_ns(row.time.value),
+        "spread": f"± {formatting.percent(half, 1 if half >= 0.001 else 2)}" if half is not None else "too few samples",
+    }
+
+
+def _time_title(row: LadderRow) -> str:
+    if row.time is None:
+        return row.why
+    parts = [f"median of {row.time.samples} samples"]
+    if row.time.low is not None and row.time.high is not None:
+        parts.append(f"95 % interval {formatting.time_ns(row.time.low)} to {formatting.time_ns(row.time.high)}")
+    if row.spread is not None:
+        parts.append(f"quartile spread {formatting.percent(row.spread, 1)}")
+    if row.method:
+        parts.append(f"method {row.method}")
+    if row.foreign:
+        parts.append(f"{row.foreign} samples beside another process on the card")
+    return ", ".join(parts)
+
+
+def _ratio(row: LadderRow, widest: float) -> dict[str, Any] | None:
+    if row.ratio is None:
+        return None
+    low, high = row.ratio.low, row.ratio.high
+    return {
+        "value": formatting.ratio(row.ratio.value) if not row.is_baseline else "1",
+        "bounds": formatting.interval(low, high),
+        "sort": row.ratio.value,
+        "width": 100 * row.ratio.value / widest,
+        "low": 100 * low / widest if low is not None else None,
+        "high": 100 * high / widest if high is not None else None,
+        "one": 100 / widest,
+    }
+
+
+def _limit(row: LadderRow) -> dict[str, Any]:
+    limit = row.limit
+    shares = ", ".join(f"{use.label} {formatting.percent(use.share)}" for use in row.uses if use.share is not None)
+    return {
+        "label": limit.label,
+        "share": formatting.percent(limit.share) if limit.share is not None else "",
+        "sort": limit.share,
+        "width": min(100.0, 100 * limit.share) if limit.share is not None else None,
+        "verdict": limit.verdict,
+        "roof": limit.roof,
+        "title": f"{limit.text}. Shares of all roofs in this pass: {shares}" if shares else limit.text,
+        "above": [f"{use.label} {formatting.percent(use.share or 0)}" for use in row.uses if use.above],
+    }
+
+
+def _step_title(row: LadderRow) -> str:
+    if row.step is None or row.previous is None:
+        return ""
+    return f"{formatting.ratio(row.step.value)} {formatting.interval(row.step.low, row.step.high)} of {row.previous}"
+
+
+def _check(row: LadderRow) -> dict[str, Any] | None:
+    check = row.check
+    if check is None:
+        return None
+    share = check.error / check.tolerance if check.error is not None and check.tolerance else None
+    return {
+        "error": formatting.number(check.error, 2) if check.error is not None else "none",
+        "tolerance": formatting.number(check.tolerance, 2) if check.tolerance is not None else "none",
+        "baseline": formatting.number(check.baseline_error, 2) if check.baseline_error is not None else "not taken",
+        "sort": share,
+        "bad": check.status != "ok",
+        "size": formatting.size(check.size),
+    }
+
+
+def _sustained(row: LadderRow) -> Mapping[str, str] | None:
+    if row.sustained is None:
+        return None
+    ratio = row.sustained_ratio
+    return {
+        "value": formatting.time_ns(row.sustained.value),
+        "ratio": f"{formatting.ratio(ratio.value)} {formatting.interval(ratio.low, ratio.high)}" if ratio else "",
+    }

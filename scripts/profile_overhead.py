@@ -1,0 +1,131 @@
+"""How much the profiling stage costs beyond ``ncu`` itself.
+
+    python scripts/profile_overhead.py RUN [--pairs 3]
+
+RUN is a finished run directory of this machine (its builds are still in the cache). Alternately starts, each from
+nothing: the product's profiling stage (``run_experiment --resume RUN --stages profile`` with an empty profile cache),
+and a bare ``ncu`` of the same program, launches and metrics. Prints both medians and their ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--stage-once", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--write-bare", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.stage_once:
+        return stage_once(chosen.run)
+    if chosen.write_bare:
+        return write_bare(chosen.run, chosen.write_bare)
+    return compare(chosen.run, chosen.pairs)
+
+
+def compare(run: Path, pairs: int) -> int:
+    """Time both, alternating; print a line a pair and the ratio of medians."""
+    from profiler import process
+
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    stage, bare = [], []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        done = process.run([sys.executable, __file__, str(run), "--write-bare", str(folder)], timeout=120, env=env)
+        if done.returncode:
+            sys.exit(done.output)
+        argv = json.loads((folder / "argv.json").read_text())
+        for index in range(pairs):
+            copy = folder / f"run{index}"
+            shutil.copytree(run, copy)
+            started = time.monotonic()
+            done = process.run([sys.executable, __file__, str(copy), "--stage-once"], timeout=600, env=env)
+            stage.append(time.monotonic() - started)
+            if done.returncode:
+                sys.exit(done.output)
+            started = time.monotonic()
+            done = process.run(argv, timeout=600, env={**env, "LC_ALL": "C"})
+            bare.append(time.monotonic() - started)
+            if done.returncode:
+                sys.exit(done.output)
+            print(f"pair {index}: stage {stage[-1]:.2f} s, bare ncu {bare[-1]:.2f} s", flush=True)
+    ratio = statistics.median(stage) / statistics.median(bare)
+    print(f"profiling stage / bare ncu = {ratio:.3f} (medians {statistics.median(stage):.2f} s, "
+          f"{statistics.median(bare):.2f} s of {pairs})")  # fmt: skip
+    return 0
+
+
+def stage_once(path: Path) -> int:
+    """Run the profiling stage of a run, reading no cached profile."""
+    from profiler.profile import profile_stage
+    from profiler.run import cache_root
+
+    shutil.rmtree(cache_root() / "ncu", ignore_errors=True)  # the chip's metric names are asked for anew
+    profile_stage(open_run(path))
+    return 0
+
+
+def write_bare(path: Path, folder: Path) -> int:
+    """Write the argument list of the bare ncu: the same program, launches and metrics as the stage."""
+    from profiler import profile_cache
+    from profiler.metrics import requests
+    from profiler.ncu_command import ProfileOptions, profile_argv, range_name
+    from profiler.profile import pairs_of
+    from profiler.worker.spec import profile_spec
+
+    run = open_run(path)
+    pairs = pairs_of(run)
+    spec = folder / "profile.json"
+    spec.write_text(json.dumps(profile_spec(run, pairs)))
+    assert run.toolchain.ncu is not None
+    assert run.gpu is not None
+    names = profile_cache.metric_names(run.toolchain.ncu, run.gpu.compute_capability)
+    wanted = run.experiment.profile
+    argv = profile_argv(
+        run.toolchain.ncu,
+        [sys.executable, "-m", "profiler.worker.profile_program", str(spec)],
+        folder / "bare.ncu-rep",
+        folder / "bare.log",
+        requests(None if names is None else frozenset(names), wanted.metrics),
+        [range_name(index) for index in range(len(pairs))],
+        ProfileOptions(set=wanted.set, sources=wanted.sources),
+    )
+    (folder / "argv.json").write_text(json.dumps(argv))
+    return 0
+
+
+def open_run(path: Path):  # type: ignore[no-untyped-def]
+    """Return the run in hand, as the pipeline had it, with caches of profiles ignored."""
+    from profiler.experiment import find_experiment, parse_experiment
+    from profiler.gpu import find_gpus
+    from profiler.problem_file import problem_class
+    from profiler.run import Run, Settings
+    from profiler.rundir import RunDir
+    from profiler.toolchain import find_toolchain
+
+    directory = RunDir.open(path)
+    stored = directory.manifest["experiment"]
+    experiment = parse_experiment(stored["text"], find_experiment(stored["file"]))
+    gpus, problem = find_gpus()
+    if not gpus:
+        sys.exit(problem or "there is no GPU here")
+    settings = Settings(force=True, gpu=gpus[0].uuid)
+    return Run(experiment, problem_class(experiment.problem), directory, settings, find_toolchain(os.environ), gpus[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""A worker without a GPU: answers like the real one, and misbehaves where the environment says so.
+
+FAKE_WORKER holds JSON: ``{"naive": "crash"}`` and so on; behaviours: crash, hang, sticky, wrong, launch_failed,
+crash_in_time, hang_in_time, wrong_in_time, no_start, silent_start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--reply-fd", type=int, required=True)
+    fd = parser.parse_args().reply_fd
+    behaviour = json.loads(os.environ.get("FAKE_WORKER", "{}"))
+
+    def send(event: str, **fields: object) -> None:
+        os.write(fd, (json.dumps({"event": event, **fields}) + "\n").encode())
+
+    def sized(dims: dict[str, int]) -> str:
+        return ",".join(f"{k}={v}" for k, v in dims.items())
+
+    if behaviour.get("*") == "no_start":
+        send("fatal", reason="the device cannot be used: CUDA error 999")
+        return 1
+    if behaviour.get("*") == "silent_start":
+        return 3
+    for line in sys.stdin:
+        command = json.loads(line)
+        if command["cmd"] == "hello":
+            send("hello", gpu={"name": "Fake H200", "uuid": "GPU-fake", "sm_count": 132}, versions={"torch": "0"})
+        elif command["cmd"] == "verify":
+            for job in command["jobs"]:
+                name, how = job["variant"], behaviour.get(job["variant"], "")
+                send("begin", variant=name, size=job["size"], what="check")
+                if how == "crash":
+                    os.kill(os.getpid(), 11)
+                if how == "hang":
+                    time.sleep(600)
+                row = {
+                    "variant": name, "size": job["size"], "when": job["when"], "seed": job["seed"], "status": "ok",
+                    "reason": "", "error": 1e-7, "tolerance": 1e-5, "baseline_error": 1e-7,
+                }  # fmt: skip
+                if how == "sticky":
+                    send("check", **{**row, "status": "crashed", "reason": "CUDA error: illegal address"})
+                    send("done", healthy=False)
+                    return 70
+                if how == "wrong":
+                    row.update(status="wrong_result", reason="C[0, 0] is 1, the reference 2", error=0.5)
+                if how == "launch_failed":
+                    row.update(status="launch_failed", reason="launch returned CUDA error 9", error=None)
+                send("check", **row)
+            send("done", healthy=True)
+        elif command["cmd"] == "time":
+            key = sized(command["plan"]["dims"])
+            send("note", blocking="fake", flush_bytes=1)
+            names = [spec["name"] for spec in command["variants"]]
+            for name in names:
+                send("method", variant=name, size=key, method="single", cache="cold", launches=1, sets=1, samples=3)
+            for order in range(3):
+                for index, name in enumerate(names):
+                    how = behaviour.get(name, "")
+                    send("begin", variant=name, size=key, what="time")
+                    if how == "crash_in_time":
+                        os.kill(os.getpid(), 9)
+                    if how == "hang_in_time":
+                        time.sleep(600)
+                    if how == "launch_failed_in_time":
+                        send("failed", variant=name, status="launch_failed", reason="launch returned 9", fatal=False)
+                        break
+                    if how == "wrong_in_time" and order == 1:
+                        send(
+                            "check", variant=name, size=key, when="during", seed=9, status="wrong_after_timing",
+                            reason="differs", error=1.0, tolerance=1e-5, baseline_error=None,
+                        )  # fmt: skip
+                    send(
+                        "sample", variant=name, size=key, process=command["plan"]["process"], order=order,
+                        method="single", cache="cold", launches=1, time_ns=1000.0 * (index + 1), sm_clock_mhz=1980.0,
+                        temperature_c=40.0, power_w=200.0, throttle="", foreign=False,
+                    )  # fmt: skip
+                else:
+                    continue
+                break
+            send("done", healthy=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

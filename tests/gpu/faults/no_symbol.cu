@@ -1,0 +1,4 @@
+// Builds, but exports nothing that could be launched.
+#include "gemm.h"
+
+int nothing() { return 0; }
