@@ -62,3 +62,12 @@ STATIC_METRICS: tuple[Metric, ...] = (
         "The resources that let no further block onto an SM.", "model.occupancy.blocks", "model",
     ),
 )  # fmt: skip
+
+
+def described(name: str) -> Metric | None:
+    """Return the entry that a written name belongs to: ``sass.opcode.FFMA`` has that of ``sass.opcode.<opcode>``."""
+    for one in STATIC_METRICS:
+        stem, pattern, _ = one.name.partition("<")
+        if name == one.name or (pattern and name.startswith(stem)):
+            return one
+    return None

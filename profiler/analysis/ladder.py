@@ -255,7 +255,11 @@ def _verdict(row: LadderRow) -> Verdict:
         )
         why = f" ({row.ratio_why})" if row.ratio_why else ""
         return Verdict(
-            row.dtype, row.size, row, figure, f"{row.variant} is the fastest {row.dtype} variant at {size}{why}{bound}."
+            row.dtype,
+            row.size,
+            row,
+            figure,
+            f"{_name(row.variant)} is the fastest {row.dtype} variant at {size}{why}{bound}.",
         )
     ratio, bounds = formatting.ratio(row.ratio.value), formatting.interval(row.ratio.low, row.ratio.high)
     verb = "reaches"
@@ -267,8 +271,16 @@ def _verdict(row: LadderRow) -> Verdict:
     other = f" (which keeps another contract, {row.baseline_dtype})" if row.cross_contract else ""
     figure = f"{ratio} {bounds}".strip()
     return Verdict(
-        row.dtype, row.size, row, ratio, f"{row.variant} {verb} {figure} of {row.baseline}{other} at {size}{bound}."
+        row.dtype,
+        row.size,
+        row,
+        ratio,
+        f"{_name(row.variant)} {verb} {figure} of {_name(row.baseline)}{other} at {size}{bound}.",
     )
+
+
+def _name(name: str) -> str:
+    return formatting.short(name, 60)
 
 
 def _bound_sentence(limit: Limit) -> str:
@@ -290,7 +302,7 @@ def verdict_lines(data: RunData, rows: Sequence[LadderRow]) -> list[str]:
         why = f": {reasons.pop()}" if len(reasons) == 1 and any(reasons) else ""
         lines.append(f"All {len(failed)} variants: {formatting.status(failed[0][1])}{why}.")
     elif failed:
-        names = formatting.listed(f"{name} ({formatting.status(status)})" for name, status in failed)
+        names = formatting.listed(f"{_name(name)} ({formatting.status(status)})" for name, status in failed)
         lines.append(f"{len(failed)} of {len(data.variants)} variants {_has(failed)} no result: {names}.")
     return lines
 

@@ -67,12 +67,16 @@
   const adaptNarrow = (spec, layout) => {
     if (spec.id === "chart-roofline") {
       layout.margin = { ...layout.margin, l: 54, r: 6 };
-      for (const a of layout.annotations) if (a.font) a.font = { ...a.font, size: 10 };
+      layout.annotations = layout.annotations.filter((a) => !(a.name === "roof" && a.text.endsWith(")")));
+      for (const a of layout.annotations) {
+        if (a.name === "roof") a.text = a.text.replace(/ at [\d.]+ GHz$/, "");
+        if (a.font) a.font = { ...a.font, size: 10 };
+      }
     }
     if (spec.id === "chart-stalls") layout.height += 110;
     for (const axis of ["xaxis", "yaxis"]) layout[axis].nticks = 5;
   };
-  const redrawAll = () => { for (const figure of figures.values()) draw(figure); };
+  const redrawAll = () => Promise.all([...figures.values()].map(draw));
 
   // Keyboard: arrow keys walk the marks of a chart, each is shown and read out.
   const plain = (html) => new DOMParser().parseFromString(String(html).replace(/<br>/g, ". "), "text/html").body.textContent;
@@ -120,7 +124,7 @@
   };
 
   // Links: #id, or #chart&key=value for a chart with its choices made.
-  const follow = () => {
+  const follow = (scroll) => {
     const [id, ...choices] = location.hash.slice(1).split("&");
     if (!id) return;
     for (const part of choices) {
@@ -130,9 +134,9 @@
     const target = document.getElementById(id);
     if (!target) return;
     for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
-    if (choices.length || target.closest("details")) target.scrollIntoView();
+    if (scroll || choices.length || target.closest("details")) target.scrollIntoView({ behavior: "instant" });
   };
-  window.addEventListener("hashchange", follow);
+  window.addEventListener("hashchange", () => follow(false));
 
   // Theme: the system's until the reader chooses.
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -227,6 +231,5 @@
   addEventListener("beforeprint", () => { if (printing) return; printing = true; before = root.dataset.theme; root.dataset.theme = "light"; redrawAll(); });
   addEventListener("afterprint", () => { printing = false; if (before) root.dataset.theme = before; else delete root.dataset.theme; redrawAll(); });
 
-  redrawAll();
-  follow();
+  redrawAll().then(() => follow(true)); // the charts have their heights now, so a link lands where it should
 })();

@@ -42,6 +42,7 @@ def build(data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
                 "id": f"ladder-{size_slug(size)}",
                 "label": formatting.size(size),
                 "groups": _groups(data, rows, size),
+                "timed": any(row.size == size and row.time for row in rows),
             }
             for size in sorted(sizes, key=lambda s: s != data.largest_size)
         ],
@@ -149,10 +150,16 @@ def _row(row: LadderRow, widest: float, above: str | None, largest: str) -> dict
         "occupancy": formatting.percent(row.occupancy.value / 100) if row.occupancy.value is not None else "",
         "registers_why": row.registers.why_text,
         "spills": formatting.number(row.spill_bytes.value) if row.spill_bytes.value else "",
-        "origin": ORIGIN_TEXT.get(row.origin, row.origin),
+        "origin": _from(row),
         "sustained": _sustained(row),
         "foreign": row.foreign,
     }
+
+
+def _from(row: LadderRow) -> str:
+    if row.time is None and row.registers.origin in ("ptxas", "sass"):
+        return "the binary"
+    return ORIGIN_TEXT.get(row.origin, row.origin)
 
 
 def _time(row: LadderRow) -> dict[str, str] | None:

@@ -43,8 +43,8 @@ def _matrix(tables: Sequence[StallTable], reasons: Sequence[str], size: str) -> 
                 "name": table.variant,
                 "kernel": table.kernel,
                 "kernels": table.kernels,
-                "total": formatting.number(table.total),
-                "latency": formatting.number(table.latency.value) if table.latency.value is not None else "",
+                "total": _cycles(table.total),
+                "latency": _cycles(table.latency.value) if table.latency.value is not None else "",
                 "latency_why": table.latency.why_text,
                 "adds_up": table.adds_up,
             }
@@ -54,11 +54,15 @@ def _matrix(tables: Sequence[StallTable], reasons: Sequence[str], size: str) -> 
     }
 
 
+def _cycles(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
 def _cell(table: StallTable, reason: str) -> dict[str, Any]:
     cycles = table.cycles(reason)
     share = cycles / table.total if cycles is not None and table.total else 0.0
     return {
-        "text": formatting.number(cycles) if cycles is not None else "",
+        "text": _cycles(cycles) if cycles is not None else "",
         "share": formatting.percent(share),
         "heat": round(share, 3) if reason not in ("selected", "not_selected") else 0,
     }

@@ -23,7 +23,7 @@ from profiler.problems.gemm import Gemm
 from profiler.run import Run, Settings
 from profiler.rundir import RunDir
 from profiler.static import STATIC_LISTINGS, static_stage
-from profiler.static_metrics import STATIC_METRICS
+from profiler.static_metrics import described
 from profiler.toolchain import Places, Toolchain, find_toolchain
 from tests import golden
 
@@ -457,8 +457,10 @@ def test_real_static_facts(bench: Bench) -> None:
     assert sm is not None
     fits = occupancy.occupancy(sm, block_size=128, registers=int(found["ptxas.registers"]["value"]), shared_bytes=0)
     assert found["model.occupancy.blocks"]["value"] == fits.blocks > 0
-    named = {metric.name.partition("<")[0] for metric in STATIC_METRICS}
-    assert all(any(name == one or (one.endswith(".") and name.startswith(one)) for one in named) for name in found)
+    assert [name for name in found if described(name) is None] == []
+    units = {name: row["unit"] for name, row in found.items()}
+    assert units == {name: entry.unit for name in found if (entry := described(name)) is not None}
+    assert described("sass.nonsense") is None
 
 
 @pytest.mark.nvcc

@@ -84,7 +84,7 @@ def test_wrong_results_are_never_ranked_even_with_samples(tmp_path: Path) -> Non
     data = RunData.load(run)
     row = rows_of(data)["double_buffer"]
     assert (row.time, row.rank, row.ratio) == (None, None, None)
-    assert [v.row.variant for v in verdicts(data, ladder_rows(data))][0] == "tile_2d"
+    assert verdicts(data, ladder_rows(data))[0].row.variant == "tile_2d"
 
 
 def test_the_step_skips_a_failed_rung_and_says_over_which(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from gpu_less_run import make_run
+
 from profiler import pipeline
 from profiler.cli.run_experiment import choose_stages, worse_exit
 from profiler.errors import Exit, UsageError
@@ -86,9 +86,7 @@ def test_an_interrupt_leaves_the_stage_to_be_run_again(tmp_path: Path, monkeypat
         (None, [], True, ("build", "verify", "time")),
     ],
 )
-def test_stages_are_chosen_by_word(
-    stages: str | None, skip: list[str], quick: bool, expected: tuple[str, ...]
-) -> None:
+def test_stages_are_chosen_by_word(stages: str | None, skip: list[str], quick: bool, expected: tuple[str, ...]) -> None:
     assert choose_stages(stages, skip, quick=quick, resumed=False) == expected
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from gpu_less_run import make_run
+
 from profiler import replay
 from profiler.rundir import RunDir
 
@@ -39,7 +39,8 @@ def recording(folder: Path, rows: list[dict[str, Any]], sizes: list[str] | None 
 def recorded_row(variant: str, **changes: Any) -> dict[str, Any]:
     """Return a measured row that matches the variant of :func:`make_run` with that name."""
     row = {
-        "name": variant, "status": "ok", "reason": "", "verified": "yes", "origin": "measured", "source_hash": f"hash-{variant}",
+        "name": variant, "status": "ok", "reason": "", "verified": "yes", "origin": "measured",
+        "source_hash": f"hash-{variant}",
         "binary_hash": f"binary-{variant}",
     }  # fmt: skip
     return {**row, **changes}

@@ -224,4 +224,4 @@ def test_origin_of_each_row_is_said(tmp_path: Path) -> None:
     make_run(tmp_path / "run", sizes=(SIZE,), faults={"shared": FAULTS["shared"]})
     html = render_run(tmp_path / "run").read_text(encoding="utf-8")
     assert html.count('class="from">measured here') == 7
-    assert html.count('class="from">not measured') == 1
+    assert html.count('class="from">the binary') == 1

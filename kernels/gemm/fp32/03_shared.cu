@@ -6,6 +6,8 @@
 //          are coalesced; two barriers a K tile.
 // Tile     TILE x TILE of C, K in steps of TILE; shared memory 2 * 32 * 32 * 4 B = 8 KB (nt: + 128 B of padding).
 //          Reuse 2 * 32 * 32 / 64 = 32 FLOP per element loaded.
+// Measured H200, cold L2, 4096, median of 5, ratio to cuBLAS FP32 in the same process: 0.160 (16.8 ms, 8.2 TFLOP/s);
+//          shared-memory data pipe 80 % busy.
 // Limit    still one FMA for two shared loads: the shared-memory pipe, not the FMA pipe, sets the time. The next
 //          rungs give a thread more than one element of C.
 // Banks    As[ty][k]: one word a warp, broadcast. Bs[k][tx]: 32 consecutive words. No conflicts. In nt the tile of B
