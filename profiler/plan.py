@@ -49,7 +49,7 @@ def make_run(
     manifest = {
         "tool_version": __version__,
         "created": created.isoformat(timespec="seconds"),
-        "command": command,
+        "command": [Path(word).name if word.startswith("/") else word for word in command],
         "experiment": {
             "name": experiment.name,
             "title": experiment.title,

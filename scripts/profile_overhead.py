@@ -58,7 +58,7 @@ def compare(run: Path, pairs: int) -> int:
             if done.returncode:
                 sys.exit(done.output)
             started = time.monotonic()
-            done = process.run(argv, timeout=600, env={**env, "LC_ALL": "C"})
+            done = process.run(argv, timeout=600, env=env)
             bare.append(time.monotonic() - started)
             if done.returncode:
                 sys.exit(done.output)

@@ -31,7 +31,9 @@ def ladder(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_every_rung_is_right_and_measured(ladder: dict[str, Any]) -> None:
-    assert {(row["status"], row["verified"], row["origin"]) for row in ladder["variants"]} == {("ok", "yes", "measured")}
+    assert {(row["status"], row["verified"], row["origin"]) for row in ladder["variants"]} == {
+        ("ok", "yes", "measured")
+    }
 
 
 def test_a_cold_ladder_takes_two_minutes_at_most_and_little_of_it_is_ours(ladder: dict[str, Any]) -> None:
