@@ -24,8 +24,8 @@ def section(data: RunData) -> str:
     rows = ladder_rows(data)
     size = formatting.size(data.largest_size)
     lines = [
-        f"Measured on one {gpu['name']} (driver {gpu['driver']}, {created}), {size}, cold L2, interleaved; the ratio is "
-        "to cuBLAS in the same contract, with its 95 % interval. `experiments/recorded/` holds the run.",
+        f"Measured on one {gpu['name']} (driver {gpu['driver']}, {created}), {size}, cold L2, interleaved; the ratio "
+        "is to cuBLAS in the same contract, with its 95 % interval. `experiments/recorded/` holds the run.",
         "",
         "| rung | contract | time | rate | of cuBLAS | bound by | idea |",
         "| --- | --- | --- | --- | --- | --- | --- |",
