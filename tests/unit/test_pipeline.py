@@ -24,6 +24,7 @@ from profiler.rundir import RunDir
         (["recorded", "none"], ["ok", "not_run"], True, Exit.FAILED),
         (["none", "none"], ["not_run", "build_failed"], False, Exit.NOTHING),
         (["none", "none"], ["wrong_result", "skipped"], True, Exit.FAILED),
+        (["none", "none"], ["ok", "ok"], True, Exit.OK),  # verified, and no more was asked for
         (["measured", "measured"], ["ok", "profile_failed"], True, Exit.FAILED),
     ],
 )
