@@ -10,18 +10,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from profiler import build_sources, data_files, parallel, process
 from profiler.arch import gencode
-from profiler.build_sources import Layout, folder_name
+from profiler.build_sources import GENERATED, Layout, folder_name
 from profiler.errors import Exit, LadderError
+from profiler.experiment import place_of
 from profiler.hashing import digest
 from profiler.header import header_text
 from profiler.model import BuildOptions, ParamValue, Variant
@@ -29,6 +31,7 @@ from profiler.parse import elf, ptxas
 from profiler.parse.nvcc import first_error
 from profiler.run import Run, cache_root
 from profiler.rundir import write_text
+from profiler.suggest import near_match
 from profiler.toolchain import Toolchain, library_folder, tool_env
 
 LIBRARY, LOG, COMMAND = "variant.so", "ptxas.log", "command.json"
@@ -198,7 +201,8 @@ def _build_one(run: Run, variant: Variant, files: Layout) -> Built:
         if tools.host_compiler is None:
             return Built(status="not_run", reason=f"not built: {tools.why_missing('host_compiler')}")
         library = library_folder(tools.nvcc.path)
-        return _compile(run, files, partial(arguments, tools.nvcc.path, library=library), facts, _inputs(files, argv))
+        nvcc = partial(arguments, tools.nvcc.path, library=library)
+        return _in_terms_of_the_call(run, variant, _compile(run, files, nvcc, facts, _inputs(files, argv)))
     except OSError as error:
         raise LadderError(
             f"cannot use the build cache: {error.filename or ''}: {error.strerror or error}",
@@ -324,6 +328,21 @@ def _reason(run: Run, log: str, said: process.Completed, facts: Mapping[str, Any
     if error is not None:
         return error.text
     return f"nvcc ended with {process.describe_exit(said.returncode)}: {process.tail(log, 1) or 'and said nothing'}"
+
+
+def _in_terms_of_the_call(run: Run, variant: Variant, built: Built) -> Built:
+    """Return a build whose error in the generated call stands where the user wrote the call."""
+    match = re.match(rf"{re.escape(GENERATED)}:\d+: (.*)", built.reason, re.S)
+    if match is None or variant.call is None:
+        return built
+    known = [*(arg.name for arg in run.problem.args), *run.problem.dims, "stream"]
+    hint = ""
+    if absent := re.search(r'identifier "(\w+)" is undefined', match[1]):
+        near = near_match(absent[1], known)
+        hint = f' (did you mean "{near}"?)' if near else f" (besides the source's own names: {', '.join(known)})"
+    place = place_of(run.experiment, variant, "call")
+    where = f"{place} {variant.call}" if place == "--call" else f"{place}: call: {variant.call}"
+    return replace(built, reason=f"{where}: {match[1]}{hint}")
 
 
 def _architectures(run: Run) -> str:

@@ -20,6 +20,8 @@ from profiler.problem import Problem
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.M)
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+\.?([\w.]+)[ \t]+import|import[ \t]+([\w.]+))", re.M)
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
+#: The file that makes the call of a variant with `call:`.
+GENERATED = "generated_launch.cu"
 _BUILT_FROM = re.compile(r"^.*/builds/[0-9a-f]{64}/src/")
 
 
@@ -82,22 +84,37 @@ def layout(variant: Variant, problem: type[Problem], header: str) -> Layout:
     """Return the copy of a CUDA variant's files with the generated ones; ``OSError`` when a file cannot be read."""
     files = project_files(variant)
     contents = {file.name: file.path.read_bytes() for file in files}
-    contents[f"{problem.name}.h"] = header.encode()
-    main = files[0].name
+    main, header_name = files[0].name, f"{problem.name}.h"
     if variant.call is not None:
-        main = "generated_launch.cu"
-        contents[main] = call_source(variant.call, problem, files[0].name).encode()
+        # Existing code may have a header of that name, and an `Args` of its own.
+        taken = header_name in contents
+        uses_ours = not taken and any(
+            _includes(text.decode("utf-8", "replace"), header_name) for text in contents.values()
+        )
+        header_name = f"kernel_ladder/{header_name}" if taken else header_name
+        main = GENERATED
+        contents[main] = call_source(
+            variant.call, problem, files[0].name, header=header_name, renamed=not uses_ours
+        ).encode()
+    contents[header_name] = header.encode()
     include = tuple(dict.fromkeys([".", *include_folders(variant)]))
     return Layout(contents, main, include, {file.name: file.path for file in files})
 
 
-def call_source(call: str, problem: type[Problem], source: str) -> str:
-    """Return the file that gives existing code the ``launch`` entry: it includes the source and makes the call."""
+def call_source(call: str, problem: type[Problem], source: str, *, header: str = "", renamed: bool = False) -> str:
+    """Return the file that gives existing code the ``launch`` entry: it includes the source and makes the call.
+
+    With ``renamed``, what the header declares takes other names, so that the source may use them for itself.
+    """
     names = [arg.name for arg in problem.args]
+    args = "KernelLadderArgs" if renamed else "Args"
+    words = ("Args", "prepare", "destroy", "workspace_bytes") if renamed else ()
+    before = "".join(f"#define {word} KernelLadder{word[0].upper()}{word[1:]}\n" for word in words)
+    after = "".join(f"#undef {word}\n" for word in words)
     locals_ = "\n".join(f"    [[maybe_unused]] const auto {name} = args->{name};" for name in [*names, *problem.dims])
     return f"""// Generated: makes the call of the experiment file for one launch.
-#include "{problem.name}.h"
-#include "{source}"
+{before}#include "{header or problem.name + ".h"}"
+{after}#include "{source}"
 
 namespace kernel_ladder {{
 template <class F> cudaError_t status_of(F call, cudaError_t *) {{
@@ -110,12 +127,16 @@ template <class F> cudaError_t status_of(F call, ...) {{
 }}
 }}  // namespace kernel_ladder
 
-extern "C" __attribute__((visibility("default"))) cudaError_t launch(const Args *args, void *, cudaStream_t stream) {{
+extern "C" __attribute__((visibility("default"))) cudaError_t launch(const {args} *args, void *, cudaStream_t stream) {{
 {locals_}
     const auto call = [&]() {{ return {call.strip().rstrip(";")}; }};
     return kernel_ladder::status_of(call, static_cast<decltype(call()) *>(nullptr));
 }}
 """
+
+
+def _includes(text: str, header: str) -> bool:
+    return any(header in names for names in _INCLUDE.findall(text))
 
 
 def _searched(include: Iterable[Path]) -> list[Path]:

@@ -32,9 +32,17 @@ from profiler.schema import (
     VariantKeys,
     structure_issues,
 )
-from profiler.yaml_lines import Issue, load
+from profiler.yaml_lines import Entries, Issue, Items, Scalar, load
 
-__all__ = ["ExperimentError", "Issue", "check_text", "find_experiment", "load_experiment", "parse_experiment"]
+__all__ = [
+    "ExperimentError",
+    "Issue",
+    "check_text",
+    "find_experiment",
+    "load_experiment",
+    "parse_experiment",
+    "place_of",
+]
 
 _KINDS: tuple[Kind, ...] = ("cuda", "triton", "python", "command")
 
@@ -89,6 +97,23 @@ def parse_experiment(text: str | bytes, path: Path) -> Experiment:
         raise ExperimentError(path, issues)
     decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
     return _build(file, path.resolve(), decoded)
+
+
+def place_of(experiment: Experiment, variant: Variant, key: str) -> str:
+    """Return where a key of a variant stands in its file, as ``gemm_ladder.yaml:31``: the variant's own or, behind it,
+    the defaults'; ``--call`` and the like where the experiment was made of the command line.
+    """
+    if experiment.path.suffix not in (".yaml", ".yml"):
+        return f"--{key}"
+    root, _ = load(experiment.text)
+    listed = root.get("variants") if root is not None else None
+    rows = [node for node in listed.items if isinstance(node, Entries)] if isinstance(listed, Items) else []
+    own = next((n for n in rows if isinstance(name := n.get("name"), Scalar) and name.text == variant.name), None)
+    for holder in (own, root.get("defaults") if root is not None else None):
+        node = holder.get(key) if isinstance(holder, Entries) else None
+        if node is not None:
+            return f"{experiment.path.name}:{node.line}"
+    return experiment.path.name
 
 
 def _read(text: str | bytes, path: Path) -> tuple[ExperimentFile | None, list[Issue]]:

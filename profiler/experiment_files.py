@@ -63,6 +63,7 @@ def find_experiment(text: str) -> Path:
     candidates = [path, *(path.with_name(path.name + suffix) for suffix in _SUFFIXES if path.name)]
     if len(path.parts) == 1:
         candidates += [shipped / candidate.name for candidate in list(candidates)]
+        candidates += [shipped / path.stem / f"{path.stem}{suffix}" for suffix in _SUFFIXES]  # with files of its own
     for candidate in candidates:
         if is_file(candidate):
             return candidate
@@ -79,7 +80,9 @@ def missing_experiment(path: Path) -> UsageError:
     except (OSError, ValueError):
         pass
     beside = _beside(path.parent, path.name, _SUFFIXES)
-    shipped = [p.name for p in sorted(data_files.experiments().glob("*")) if p.suffix in _SUFFIXES]
+    folder = data_files.experiments()
+    own = [p for p in folder.glob("*/*") if p.stem == p.parent.name]
+    shipped = [p.name for p in sorted([*folder.glob("*"), *own]) if p.suffix in _SUFFIXES]
     near = _near(path.name, [*beside, *shipped]) or _near(f"{path.name}.yaml", [*beside, *shipped])
     if near:
         hint = f"did you mean {' or '.join(near)}?"

@@ -20,6 +20,7 @@ class Metric:
     meaning: str
     source: tuple[str, ...]
     origin: str = "ncu"
+    asked: bool = True  #: whether our own runs ask for it; if not, it has a row only where a report holds it
     zero: str = ""  #: why there is no value when the profiler says 0, where 0 cannot be: a word of ``why``
 
     @property
@@ -57,7 +58,10 @@ def _instructions(kind: str, what: str) -> tuple[str, str, str, tuple[str, ...]]
 
 
 def _tensor(name: str, path: str, what: str) -> tuple[str, str, str, tuple[str, ...]]:
-    return (f"tensor_ops_{name}", "op", f"{what}, a multiply-add counted as two.", (f"{_OPS}_{path}.sum",))
+    sources: tuple[str, ...] = (f"{_OPS}_{path}.sum",)
+    if "_" not in name:  # chips before Hopper do not count operations; their executed matrix instructions do
+        sources = (*sources, f"opcodes__tensor_{name}")
+    return (f"tensor_ops_{name}", "op", f"{what}, a multiply-add counted as two.", sources)
 
 
 def _tensor_roof(name: str, path: str, what: str) -> tuple[str, str, str, tuple[str, ...]]:
@@ -80,7 +84,8 @@ NCU_METRICS: tuple[Metric, ...] = (
         ("l1_clock", "Hz", "Clock of the L1 caches during the pass.", ("l1tex__cycles_elapsed.avg.per_second",)),
         ("l2_clock", "Hz", "Clock of the L2 cache during the pass.", ("lts__cycles_elapsed.avg.per_second",)),
         ("dram_clock", "Hz", "Clock of the device memory during the pass.", ("dram__cycles_elapsed.avg.per_second",)),
-        ("sm_cycles_elapsed", "cycle", "Cycles from the start to the end of the launch.", ("sm__cycles_elapsed.max",)),
+        ("sm_cycles_elapsed", "cycle", "Cycles from the start to the end of the launch.",
+         ("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max")),
         ("sm_cycles_active", "cycle", "Cycles in which a multiprocessor had work, averaged over all of them.",
          ("sm__cycles_active.avg",)),
         ("sm_cycles_active_min", "cycle", "Active cycles of the least busy multiprocessor; 0 when one stayed idle.",
@@ -98,13 +103,14 @@ NCU_METRICS: tuple[Metric, ...] = (
     ),
     *_group(
         "dram",
-        ("dram_bytes_read", "B", "Bytes read from device memory.", ("dram__bytes_read.sum", "dram__read_bytes.sum")),
+        ("dram_bytes_read", "B", "Bytes read from device memory.",
+         ("dram__bytes_read.sum", "dram__read_bytes.sum", "dram__read_bytes")),
         ("dram_bytes_write", "B", "Bytes written to device memory; what stays in a write-back L2 is not among them.",
-         ("dram__bytes_write.sum", "dram__write_bytes.sum")),
+         ("dram__bytes_write.sum", "dram__write_bytes.sum", "dram__write_bytes")),
         ("dram_bytes", "B", "Bytes moved to and from device memory.",
          ("dram_bytes_read + dram_bytes_write", "dram__bytes.sum", "dram__bytes.sum.per_second * duration")),
         ("dram_bandwidth", "B/s", "Device memory traffic per second of this pass.",
-         ("dram__bytes.sum.per_second", "dram_bytes / duration")),
+         ("dram__bytes.sum.per_second", "dram_bytes / duration", "dram__bytes_per_sec")),
     ),
     *_group(
         "l2",
@@ -242,7 +248,7 @@ NCU_METRICS: tuple[Metric, ...] = (
         ("warps_active", "warp", "Warps resident per multiprocessor and active cycle.",
          ("sm__warps_active.avg.per_cycle_active",)),
         ("warps_per_scheduler", "warp", "Warps resident per scheduler and active cycle; an SM has four schedulers.",
-         ("warps_active / 4",)),
+         ("smsp__warps_active.avg.per_cycle_active", "warps_active / 4")),
         ("active_share", "1", "Share of the launch in which schedulers had work; the rest is start, tail, idle SMs.",
          ("instructions_per_scheduler / issue_active / duration / sm_clock",)),
         ("threads_per_instruction", "thread", "Threads of a warp that execute an instruction: 32 without divergence.",

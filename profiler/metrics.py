@@ -13,6 +13,7 @@ from functools import cache
 from types import MappingProxyType
 
 from profiler.metric_sets import NCU_METRICS, STALL_REASONS, Metric, StallReason
+from profiler.report_metrics import REPORT_METRICS
 from profiler.static_metrics import STATIC_METRICS
 
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
     "table",
 ]
 
-METRICS: Mapping[str, Metric] = MappingProxyType({one.name: one for one in NCU_METRICS})
+METRICS: Mapping[str, Metric] = MappingProxyType({one.name: one for one in (*NCU_METRICS, *REPORT_METRICS)})
 
 #: The rows that say why there are no counters, where there are none.
 HEADLINE: tuple[str, ...] = (
@@ -124,7 +125,7 @@ def requests(available: Collection[str] | None = None, extra: Sequence[str] = ()
     whole run. Without it, the names of the newest generation.
     """
     wanted: dict[str, None] = {}
-    for one in METRICS.values():
+    for one in (one for one in METRICS.values() if one.asked):
         for name in _leaves(one, available):
             wanted.setdefault(name)
     for name in (*(stall_source(reason.name) for reason in STALL_REASONS), *extra):

@@ -3,7 +3,8 @@
 NVIDIA's reader can crash on a damaged file, or return nothing without saying so; both must cost one file, not the run.
 So ``python -m profiler.ncu_reader REPORT OUT.json`` extracts everything there is into one JSON document, or writes the
 reason why not, and :func:`read_report` runs it, judges how it ended, and returns the values for ``profiler.parse.ncu``.
-Disassembling is most of the work, so several children may share the launches of one report (``--part 0/4``).
+Disassembling is half of the work, so in a large report one child disassembles while another reads the values
+(``--only``), and several may share the launches (``--part 0/4``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler import process
 from profiler.errors import Exit, LadderError
+from profiler.parse.ncu_session import session_facts
 
 if TYPE_CHECKING:
     from profiler.parse.ncu import RawReport
@@ -31,14 +33,20 @@ if TYPE_CHECKING:
 OK, UNUSABLE, NO_READER, DAMAGED = 0, 2, 3, 4
 
 _HINTS = {
-    NO_READER: "install it with `pip install ncu-report`, or install Nsight Compute",
+    NO_READER: (
+        "install it with `pip install ncu-report`, or install Nsight Compute; or, where ncu is, export the values with "
+        "`ncu --import REPORT --page raw --csv --print-units base > x.csv`, and give x.csv"
+    ),
     DAMAGED: "the file may be truncated or altered; copy it again, or profile again",
 }
 #: Where Nsight Compute is usually installed: a folder and a pattern of versions.
 _INSTALLED = (Path("/opt/nvidia/nsight-compute"), "*")
+#: From this size on, the time that a second child saves is more than what it costs to start.
+_WORTH_TWO_BYTES = 300_000
 _ROOT = Path(__file__).resolve().parent.parent
 _MAGIC = b"NVR\0"
 _DROP = re.compile(r"^(group:|breakdown:|regex:|derived_tempMetric)|\.TriageCompute\.|^pmsampling:")
+_OPCODES = "sass__inst_executed_per_opcode_with_modifier_all"
 _SAMPLED = re.compile(r"^smsp__pcsamp_warps_issue_stalled_(?!.*_not_issued$)(.+)$")
 #: Values that a source line or an instruction has: column of the table -> ncu's name.
 _PER_PC: dict[str, str] = {
@@ -73,8 +81,8 @@ def reader_paths(ncu: Path, installed: tuple[Path, str] = _INSTALLED) -> list[Pa
     return found + [path for path in usual if path not in found]
 
 
-def check_file(report: Path) -> str:
-    """Return the file's SHA-256; ``Unreadable`` when it is not a report at all, said in words."""
+def check_file(report: Path) -> bytes:
+    """Return the file's content; ``Unreadable`` when it is not a report at all, said in words."""
     try:
         content = report.read_bytes()
     except OSError as error:
@@ -89,20 +97,21 @@ def check_file(report: Path) -> str:
         raise Unreadable(UNUSABLE, f"{report.name} is a Nsight Systems report, not a Nsight Compute report")
     if report.suffix != ".ncu-repz" and not content.startswith(_MAGIC):
         raise Unreadable(UNUSABLE, f"{report.name} is not a Nsight Compute report (its first bytes are not NVR)")
-    return hashlib.sha256(content).hexdigest()
+    return content
 
 
-def extract(report: Path, reader: Any, part: int = 0, parts: int = 1) -> dict[str, Any]:
+def extract(report: Path, reader: Any, part: int = 0, parts: int = 1, only: str = "all") -> dict[str, Any]:
     """Return a report's launches as plain values; ``Unreadable`` when the reader lost some of it in silence.
 
-    Of several children, each takes every ``parts``-th launch.
+    Of several children, each takes every ``parts``-th launch; ``only`` its ``values`` or its ``sass``.
     """
+    read = {"all": _launch, "values": _launch, "sass": _listing}[only]
     context = reader.load_report(str(report))
     places = [(group, number) for group in context for number in range(len(group))]
     if not places:
         raise Unreadable(DAMAGED, f"{report.name} holds no launches: empty, or damaged beyond reading")
     launches = [
-        {"index": index, **_launch(group[number], index, report.name)}
+        {"index": index, **read(group[number], index, report.name, only == "all")}
         for index, (group, number) in enumerate(places)
         if index % parts == part
     ]
@@ -116,14 +125,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--reader-path", action="append", default=[], help="a folder with the ncu_report module")
     parser.add_argument("--part", default="0/1", help="which share of the launches, as 1/4")
+    parser.add_argument("--only", default="all", choices=("all", "values", "sass"), help="what to read of each launch")
     args = parser.parse_args(argv)
     part, parts = (int(number) for number in args.part.split("/"))
     started = time.perf_counter()
     result: dict[str, Any]
     try:
-        digest = check_file(args.report)
+        content = check_file(args.report)
         reader = _import_reader(args.reader_path)
-        result = {"ok": True, "sha256": digest, "reader": _version(reader), **extract(args.report, reader, part, parts)}
+        result = {"ok": True, **extract(args.report, reader, part, parts, args.only)}
+        if part == 0 and args.only != "sass":
+            result["sha256"] = hashlib.sha256(content).hexdigest()
+            result |= {"reader": _version(reader), "session": session_facts(content)}
         code = OK
     except Unreadable as error:
         result, code = {"ok": False, "reason": str(error)}, error.code
@@ -155,22 +168,39 @@ def _version(reader: Any) -> str:
         return f"beside ncu: {Path(str(reader.__file__)).parent.name}"
 
 
-def _launch(action: Any, index: int, file: str) -> dict[str, Any]:
+def _launch(action: Any, index: int, file: str, with_sass: bool = True) -> dict[str, Any]:
     name = action.name()
     names = action.metric_names()
     if name is None or not names:
         lost = "name" if name is None else "values"
         raise Unreadable(DAMAGED, f"{file} is damaged or truncated: launch {index} has no {lost}")
     metrics = {n: action.metric_by_name(n) for n in names if not _DROP.search(n)}
+    opcodes = metrics.get(_OPCODES)
     return {
         "function": name,
         "demangled": action.name(action.NameBase_DEMANGLED) or name,
         "mangled": action.name(action.NameBase_MANGLED) or name,
         "ranges": _ranges(action),
         "scalars": {n: _scalar(m) for n, m in metrics.items()},
-        "pcs": _pcs(action, metrics),
+        "pcs": _pcs(action, metrics, with_sass),
         "rules": [dict(rule) for rule in action.rule_results_as_dicts()],
+        "opcodes": _instances(opcodes) if opcodes is not None and opcodes.num_instances() else None,
     }
+
+
+def _listing(action: Any, *_: Any) -> dict[str, Any]:
+    """The disassembly of every address that may stand in the table of instructions."""
+    names = [*_PER_PC.values(), *(n for n in action.metric_names() or () if _SAMPLED.match(n))]
+    seen: set[int] = set()
+    for metric in (action.metric_by_name(n) for n in names):
+        if metric is not None and metric.num_instances():
+            ids = metric.correlation_ids()
+            seen |= {ids.as_uint64(i) for i in range(metric.num_instances())}
+    return {"sass": {pc: _sass(action, pc) for pc in sorted(seen)}}
+
+
+def _sass(action: Any, pc: int) -> str:
+    return (action.sass_by_pc(pc) or "").strip()
 
 
 def _ranges(action: Any) -> list[list[Any]]:
@@ -191,15 +221,18 @@ def _scalar(metric: Any) -> list[Any] | None:
     return [value, metric.unit()]
 
 
-def _instances(metric: Any) -> dict[int, int]:
+def _instances(metric: Any) -> dict[Any, Any]:
     count = metric.num_instances() if metric is not None else 0
     if not count:
         return {}
     ids = metric.correlation_ids()
-    return {ids.value(i): metric.value(i) for i in range(count)}
+    # The reader's own value() asks for the kind each time, which is most of its cost.
+    key = ids.as_uint64 if ids.kind() == metric.ValueKind_UINT64 else ids.value
+    value = metric.as_uint64 if metric.kind() == metric.ValueKind_UINT64 else metric.value
+    return {key(i): value(i) for i in range(count)}
 
 
-def _pcs(action: Any, metrics: dict[str, Any]) -> dict[str, Any] | None:
+def _pcs(action: Any, metrics: dict[str, Any], with_sass: bool) -> dict[str, Any] | None:
     """The table of instructions, addresses counted from the start of the function; None when none was collected."""
     columns = {column: _instances(metrics.get(name)) for column, name in _PER_PC.items()}
     reasons: dict[str, dict[int, int]] = {}
@@ -219,7 +252,7 @@ def _pcs(action: Any, metrics: dict[str, Any]) -> dict[str, Any] | None:
         info = action.source_info(pc)
         stalls = {reason: values[pc] for reason, values in reasons.items() if values.get(pc)}
         rows.append(
-            [pc - base, (action.sass_by_pc(pc) or "").strip(), info.file_name() if info else None]
+            [pc - base, _sass(action, pc) if with_sass else str(pc), info.file_name() if info else None]
             + [info.line() if info else None, stalls]
             + [values.get(pc) for values in columns.values()]
         )
@@ -233,22 +266,29 @@ def read_report(
     timeout_s: float = 120.0,
     reader_path: Sequence[Path] = (),
     parts: int | None = None,
+    sass: bool = True,
 ) -> RawReport:
     """Return a report's values; ``LadderError`` with the reason when it cannot be read.
 
     Raises rather than returning less than the file holds. ``out_dir`` takes the children's JSON files; ``parts`` is how
-    many children share the work.
+    many children share the work. Without ``sass`` nothing is disassembled, which saves half of the time.
     """
     from profiler.parse.ncu import RawReport
 
+    size = report.stat().st_size if report.is_file() else 0
+    cpus = os.cpu_count() or 1
+    kinds: tuple[str, ...] = ("all",)
     if parts is None:
-        size = report.stat().st_size if report.is_file() else 0
-        parts = max(1, min(8, (os.cpu_count() or 1) // 2, size // 1_000_000))
+        parts = max(1, min(8, cpus // 2, size // 1_000_000))
+        kinds = ("values", "sass") if cpus > 1 and size > _WORTH_TWO_BYTES else kinds
+    if not sass:
+        kinds = ("values",)
 
-    def child(part: int) -> dict[str, Any]:
-        out = out_dir / f"ncu-{part}.json"
+    def child(job: tuple[str, int]) -> dict[str, Any]:
+        kind, part = job
+        out = out_dir / f"ncu-{kind}-{part}.json"
         out.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "profiler.ncu_reader", report, out, "--part", f"{part}/{parts}"]
+        argv = [sys.executable, "-m", "profiler.ncu_reader", report, out, "--part", f"{part}/{parts}", "--only", kind]
         for path in reader_path:
             argv += ["--reader-path", path]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
@@ -265,12 +305,18 @@ def read_report(
             raise LadderError(str(result["reason"]), hint=_HINTS.get(done.returncode, ""), code=Exit.USAGE)
         return result
 
-    with ThreadPoolExecutor(max_workers=parts) as pool:
-        results = list(pool.map(child, range(parts)))
-    launches = [launch for result in results for launch in result["launches"]]
+    jobs = [(kind, part) for kind in kinds for part in range(parts)]
+    with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
+        results = list(pool.map(child, jobs))
+    launches = [launch for result in results[:parts] for launch in result["launches"]]
     launches.sort(key=lambda launch: int(launch["index"]))
     if len(launches) != results[0]["total"]:
         raise _unreadable(report, f"{len(launches)} of {results[0]['total']} launches came back")
+    if kinds[0] == "values":
+        listings = {one["index"]: one["sass"] for result in results[parts:] for one in result["launches"]}
+        for launch in launches:
+            for row in launch["pcs"]["rows"] if launch["pcs"] else ():
+                row[1] = listings[launch["index"]][row[1]] if sass else ""
     return RawReport.from_json({**results[0], "launches": launches})
 
 

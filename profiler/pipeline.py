@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from filelock import FileLock, Timeout
 
 from profiler import frames, process
 from profiler.build import build_stage
+from profiler.ceilings import ceiling_library, measure_ceilings
+from profiler.clocks import clocks_for
 from profiler.errors import Exit
 from profiler.profile import profile_stage
 from profiler.replay import replay
@@ -43,12 +46,63 @@ class Choice:
 
 def execute(run: Run, choice: Choice, render: RenderReport) -> Exit:
     """Run the chosen stages that are not done yet; return the exit code. The report is written whatever happened."""
-    with timed_stage(run, "build", choice):
-        if "build" in choice.stages and not run.dir.stage_done("build"):
-            build_stage(run)
-    with timed_stage(run, "static", choice):
-        if "static" in choice.stages and not run.dir.stage_done("static"):
-            static_stage(run)
+    with early_start(run, choice) as early:
+        with timed_stage(run, "build", choice):
+            if "build" in choice.stages and not run.dir.stage_done("build"):
+                build_stage(run)
+        with timed_stage(run, "static", choice):
+            if "static" in choice.stages and not run.dir.stage_done("static"):
+                static_stage(run)
+        problem = _measure(run, choice, early)
+    finish(run)
+    if "report" in choice.stages:
+        with timed_stage(run, "report", choice, redo=True):
+            render(run.dir)
+    return exit_code(run, problem)
+
+
+@dataclass(frozen=True)
+class EarlyStart:
+    """What takes seconds and needs neither the kernels nor the GPU: the worker's imports, the timing helpers."""
+
+    session: WorkerSession
+    helpers: Future[str | None]
+    ceilings: Future[str | None] | None = None  #: None where no report will show them
+
+
+@contextmanager
+def early_start(run: Run, choice: Choice) -> Iterator[EarlyStart | None]:
+    """Start the worker and the build of the helpers, so that they are ready when the kernels are; None where no stage
+    needs them. The worker opens the GPU when it is first spoken to, which is under the card's lock.
+    """
+    if run.gpu is None or not {"verify", "time"} & set(pending(run, choice)):
+        yield None
+        return
+    pool = ThreadPoolExecutor(max_workers=2)
+    env = worker_env(run.settings.gpu, os.environ)
+    with WorkerSession(worker_argv(), env, run.dir.raw("worker.log")) as session:
+        try:
+            session.spawn()
+            ceilings = "time" in pending(run, choice) and "report" in choice.stages
+            yield EarlyStart(
+                session,
+                pool.submit(helper_library, run),
+                pool.submit(ceiling_library, run) if ceilings else None,
+            )
+        except BaseException:
+            process.end_running()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def pending(run: Run, choice: Choice) -> list[str]:
+    """Return the chosen stages on the device that are not done yet."""
+    return [s for s in DEVICE_STAGES if s in choice.stages and not run.dir.stage_done(s)]
+
+
+def _measure(run: Run, choice: Choice, early: EarlyStart | None) -> str | None:
+    """Run the stages on the device, or put a recording in their place; return why the device cannot be used."""
     problem = choice.gpu_problem
     if run.gpu is None:
         for stage in DEVICE_STAGES:
@@ -60,12 +114,8 @@ def execute(run: Run, choice: Choice, render: RenderReport) -> Exit:
         else:
             not_run(run, f"the GPU cannot be used: {problem}")
     else:
-        problem = _device_stages(run, choice) or problem
-    finish(run)
-    if "report" in choice.stages:
-        with timed_stage(run, "report", choice, redo=True):
-            render(run.dir)
-    return exit_code(run, problem)
+        problem = _device_stages(run, choice, early) or problem
+    return problem
 
 
 @contextmanager
@@ -88,18 +138,17 @@ def timed_stage(run: Run, stage: str, choice: Choice, *, redo: bool = False) -> 
     run.say(f"{stage}: {seconds:.1f} s")
 
 
-def _device_stages(run: Run, choice: Choice) -> str | None:
+def _device_stages(run: Run, choice: Choice, early: EarlyStart | None) -> str | None:
     """Run verify, time and profile under the card's lock; return why the device cannot be used, or None."""
     assert run.gpu is not None
-    wanted = [s for s in DEVICE_STAGES if s in choice.stages and not run.dir.stage_done(s)]
+    wanted = pending(run, choice)
     if not wanted:
         return None
-    with gpu_lock(run, run.gpu.uuid):
-        env = worker_env(run.settings.gpu, os.environ)
+    with gpu_lock(run, run.gpu.uuid), clocks_for(run):
         try:
-            if "verify" in wanted or "time" in wanted:
-                helpers = helper_library(run)
-                with WorkerSession(worker_argv(), env, run.dir.raw("worker.log")) as session:
+            if early is not None:
+                helpers = early.helpers.result()
+                with early.session as session:  # it ends before the profiler starts, and leaves it the card
                     _remember_device(run, session.start())
                     with timed_stage(run, "verify", choice):
                         if "verify" in wanted:
@@ -107,6 +156,9 @@ def _device_stages(run: Run, choice: Choice) -> str | None:
                     with timed_stage(run, "time", choice):
                         if "time" in wanted:
                             time_stage(run, session, helpers)
+                            if early.ceilings is not None:
+                                measure_ceilings(run, session, helpers, early.ceilings.result())
+                    run.note("worker", {"started": session.started, "waited_s": round(session.waited_s, 3)})
         except WorkerUnusable as error:
             not_run(run, str(error))
             return str(error)

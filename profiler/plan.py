@@ -56,7 +56,7 @@ def make_run(
             "file": experiment.path.name,
             "text": experiment.text,
         },
-        "problem": problem_facts(experiment, problem),
+        "problem": _own_problem_facts(experiment, problem),
         "baseline": dict(experiment.baseline),
         "arch": arch,
         "gpu": gpu_facts(gpu),
@@ -126,6 +126,19 @@ def arch_of(experiment: Experiment, gpu: Gpu | None, recorded: str | None) -> st
     if len(named) == 1:
         return named.pop()
     return gpu.arch if gpu else (recorded or DEFAULT_ARCH)
+
+
+def _own_problem_facts(experiment: Experiment, problem: type[Problem]) -> dict[str, Any]:
+    try:
+        return problem_facts(experiment, problem)
+    except Exception as error:
+        if experiment.problem.file is None:
+            raise
+        said = f"{type(error).__name__}: {error}"
+        raise UsageError(
+            f"{experiment.problem.kind}: its flops or min_bytes cannot be computed: {said}",
+            hint="both take dims and return whole numbers (flops may return None)",
+        ) from error
 
 
 def problem_facts(experiment: Experiment, problem: type[Problem]) -> dict[str, Any]:

@@ -96,6 +96,19 @@ class Problem:
         return [arg for arg in cls.args if isinstance(arg, kind)]
 
     @classmethod
+    def outputs(cls) -> list[Arg]:
+        """Return the tensor arguments that are judged: Out and InOut, in order."""
+        return [arg for arg in cls.args if isinstance(arg, Out | InOut)]
+
+    @classmethod
+    def scalar(cls, name: str, contract: str = "") -> float | int:
+        """Return the value of a scalar argument, under a contract where it has one for each."""
+        for arg in cls.args:
+            if isinstance(arg, Scalar) and arg.name == name:
+                return arg.value[contract] if isinstance(arg.value, Mapping) else arg.value
+        raise KeyError(f"{cls.__name__} has no scalar {name!r}")
+
+    @classmethod
     def flops(cls, dims: Mapping[str, int]) -> int | None:
         """Return the floating-point operations of one launch, exactly; None when the problem counts none."""
         return None
@@ -135,9 +148,19 @@ class Problem:
         raise NotImplementedError
 
     @classmethod
-    def tolerance(cls, dims: Mapping[str, int], contract: str) -> float:
-        """Return the largest error, relative to the magnitude and beyond the output's own rounding, that passes."""
+    def tolerance(cls, dims: Mapping[str, int], contract: str) -> float | Mapping[str, float]:
+        """Return the largest error, relative to the magnitude and beyond the output's own rounding, that passes: one
+        number for all outputs, or one for each by name.
+        """
         raise NotImplementedError
+
+    @classmethod
+    def tolerances(cls, dims: Mapping[str, int], contract: str) -> dict[str, float]:
+        """Return the tolerance of each output, whichever way the problem gives it."""
+        given = cls.tolerance(dims, contract)
+        if not isinstance(given, Mapping):
+            return {arg.name: float(given) for arg in cls.outputs()}
+        return {name: float(value) for name, value in given.items()}
 
     @classmethod
     def mutations(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ from profiler.errors import LadderError
 from profiler.metrics import HEADLINE, base_name, requests
 from profiler.ncu_command import DOMAIN, Outcome, ProfileOptions, classify_log, profile_argv, range_name
 from profiler.ncu_reader import read_report, reader_paths
-from profiler.parse.ncu import Rows, places_by_name, places_by_range, reason_rows, rows_of_report
+from profiler.parse.ncu import Rows, places_by_range, reason_rows, rows_of_report
 from profiler.profile_cache import Pair, Profile
 from profiler.run import Run
 from profiler.toolchain import OLDEST_NCU, Tool
@@ -96,19 +95,6 @@ def prefetch_metric_names(run: Run) -> None:
     """Ask ncu for the chip's metric names, so that the stage finds them in the cache; may run beside another stage."""
     if run.toolchain.ncu is not None and run.gpu is not None:
         profile_cache.metric_names(run.toolchain.ncu, run.gpu.compute_capability)
-
-
-def load_report_frames(path: Path, timeout_s: float = 120.0) -> dict[str, pd.DataFrame]:
-    """Return the frames of a ``.ncu-rep`` from elsewhere; a launch's variant is its NVTX range, else its kernel's name.
-
-    Raises ``LadderError`` when the file cannot be read.
-    """
-    found = shutil.which("ncu")
-    with tempfile.TemporaryDirectory(prefix="kernel-ladder-") as folder:
-        beside = reader_paths(Path(found)) if found else []
-        report = read_report(path, Path(folder), timeout_s=timeout_s, reader_path=beside)
-    rows = rows_of_report(report, places_by_name(report))
-    return {name: frames.frame(name, listed) for name, listed in rows.frames().items()}
 
 
 def _profile(run: Run, ncu: Tool, pairs: Sequence[Pair]) -> None:

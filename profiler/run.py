@@ -27,6 +27,8 @@ class Settings:
     processes: int | None = None
     profile_set: str | None = None
     gpu: str = "0"
+    lock_clocks: bool = False
+    clock_mhz: int | None = None  #: with lock_clocks; None: the card's default
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
 
 
@@ -75,6 +77,12 @@ class Run:
         """Keep a fact in the manifest."""
         self.dir.manifest[key] = value
         self.dir.save()
+
+    def remark(self, line: str) -> None:
+        """Keep a line that the report shows above how it was measured; once, however often it is said."""
+        notes = self.dir.manifest["notes"]
+        if line not in notes:
+            self.note("notes", [*notes, line])
 
     @property
     def builds(self) -> dict[str, dict[str, Any]]:

@@ -1,10 +1,15 @@
-"""Stage time: all living variants, interleaved, cold by default; then checked again on other inputs."""
+"""Stage time: all living variants, interleaved, cold by default; sustained blocks where they are wanted; then checked
+again on other inputs.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from profiler import frames
+from profiler.clocks import remark_on_clocks
 from profiler.model import Dims, Variant
+from profiler.problem import InOut
 from profiler.run import Run
 from profiler.sizes import size_key
 from profiler.verify import check_row, run_checks, worse
@@ -22,54 +27,124 @@ def time_stage(run: Run, session: WorkerSession, helpers: str | None) -> None:
         if process:
             session.close()
         for dims in run.experiment.problem.sizes:
-            key = size_key(dims)
-            skipped = run.dir.manifest["skips"]
-            variants = [v for v in run.alive() if v.kind != "command" and key not in skipped.get(v.name, {})]
+            variants = _wanted(run, dims)
             timed |= {v.name for v in variants}
             _time_size(run, session, helpers, dims, variants, process)
+        for dims in sustained_sizes(run):
+            _sustain_size(run, session, helpers, dims, _wanted(run, dims), process)
+    remark_on_clocks(run, frames.rows_of(run.dir.frame("samples")))
     again = [v for v in run.alive() if v.name in timed]
     if again:
         run_checks(run, session, again, "after", helpers)
+
+
+def sustained_sizes(run: Run) -> tuple[Dims, ...]:
+    """Return the sizes at which sustained blocks are wanted and possible; remarks on a problem that has none."""
+    wanted = run.experiment.measure.sustained
+    if not wanted:
+        return ()
+    if run.problem.tensors(InOut):
+        run.remark("No sustained times: in-out tensors would have to be restored inside the block.")
+        return ()
+    return wanted if isinstance(wanted, tuple) else run.experiment.problem.sizes
+
+
+class _Heard:
+    """What a worker says while it times one size."""
+
+    def __init__(self, session: WorkerSession, key: str) -> None:
+        self._session, self._key = session, key
+        self.samples: list[dict[str, Any]] = []
+        self.checks: list[dict[str, Any]] = []
+        self.methods: dict[str, dict[str, Any]] = {}
+        self.notes: dict[str, Any] = {}
+        self.failed: dict[str, tuple[str, str]] = {}
+        self.unsustained: dict[str, str] = {}
+
+    def __call__(self, event: Event) -> None:
+        kind = event["event"]
+        if kind == "sample":
+            self.samples.append(_sample_row(event, str(self._session.facts["gpu"]["uuid"])))
+        elif kind == "check":
+            self.checks.append(check_row(event))
+            if event["status"] != "ok":
+                reason = f"{self._key}, a timed launch: {event['reason']}"
+                worse(self.failed, event["variant"], event["status"], reason)
+        elif kind == "method":
+            facts = {k: v for k, v in event.items() if k not in ("event", "variant", "size")}
+            self.methods[event["variant"]] = facts
+        elif kind == "note":
+            self.notes.update({k: v for k, v in event.items() if k != "event"})
+        elif kind == "failed":
+            worse(self.failed, event["variant"], event["status"], event["reason"])
+        elif kind == "unsustained":
+            self.unsustained[event["variant"]] = event["reason"]
+
+
+def _wanted(run: Run, dims: Dims) -> list[Variant]:
+    key, skipped = size_key(dims), run.dir.manifest["skips"]
+    return [v for v in run.alive() if v.kind != "command" and key not in skipped.get(v.name, {})]
 
 
 def _time_size(
     run: Run, session: WorkerSession, helpers: str | None, dims: Dims, variants: list[Variant], process: int
 ) -> None:
     """Time one size; a variant that fails is left out and the others are timed anew, so that they stay interleaved."""
-    measure = run.experiment.measure
+    measure, key = run.experiment.measure, size_key(dims)
+    heard = _timed_whole(run, session, helpers, dims, variants, process, "time")
+    if heard is None:
+        return
+    scope = {"size": {key}, "variant": {v.name for v in variants}}
+    run.dir.update_frame("samples", _counting(heard), replacing={**scope, "process": {process}})
+    run.dir.update_frame(
+        "checks", heard.checks, replacing={**scope, "when": {"during"}} if process == 0 else {"when": {""}}
+    )
+    timing = dict(run.dir.manifest.get("timing", {}))
+    timing.update(
+        cache=measure.cache,
+        warmup_ms=measure.warmup_ms,
+        samples=measure.samples,
+        order="shuffled, interleaved",
+        **heard.notes,
+    )
+    timing.setdefault("method", {})[key] = heard.methods
+    run.note("timing", timing)
+
+
+def _sustain_size(
+    run: Run, session: WorkerSession, helpers: str | None, dims: Dims, variants: list[Variant], process: int
+) -> None:
+    """Time two blocks of each variant at one size, in ABBA order; without one that fails, the rest are timed anew."""
     key = size_key(dims)
+    heard = _timed_whole(run, session, helpers, dims, variants, process, "sustained")
+    if heard is None:
+        return
+    for name, reason in heard.unsustained.items():
+        run.remark(f"No sustained time of {name} at {key}: {reason}.")
+    names = {v.name for v in variants}
+    replacing: dict[str, set[Any]] = {
+        "size": {key}, "variant": names, "process": {process}, "method": {"sustained"},
+    }  # fmt: skip
+    run.dir.update_frame("samples", _counting(heard), replacing=replacing)
+    run.dir.update_frame("checks", heard.checks, replacing={"when": {""}})  # beside those of the ranked samples
+
+
+def _timed_whole(
+    run: Run,
+    session: WorkerSession,
+    helpers: str | None,
+    dims: Dims,
+    variants: list[Variant],
+    process: int,
+    command: str,
+) -> _Heard | None:
+    """Return what was heard in the attempt that no variant cut short; None when no variant is left."""
+    measure, key = run.experiment.measure, size_key(dims)
     remaining = list(variants)
     while remaining:
-        samples: list[dict[str, Any]] = []
-        checks: list[dict[str, Any]] = []
-        methods: dict[str, dict[str, Any]] = {}
-        notes: dict[str, Any] = {}
-        failed: dict[str, tuple[str, str]] = {}
-
-        def on_event(
-            event: Event,
-            samples: list[dict[str, Any]] = samples,
-            checks: list[dict[str, Any]] = checks,
-            methods: dict[str, dict[str, Any]] = methods,
-            notes: dict[str, Any] = notes,
-            failed: dict[str, tuple[str, str]] = failed,
-        ) -> None:
-            kind = event["event"]
-            if kind == "sample":
-                samples.append(_sample_row(event, str(session.facts["gpu"]["uuid"])))
-            elif kind == "check":
-                checks.append(check_row(event))
-                if event["status"] != "ok":
-                    worse(failed, event["variant"], event["status"], f"{key}, a timed launch: {event['reason']}")
-            elif kind == "method":
-                methods[event["variant"]] = {k: v for k, v in event.items() if k not in ("event", "variant", "size")}
-            elif kind == "note":
-                notes.update({k: v for k, v in event.items() if k != "event"})
-            elif kind == "failed":
-                worse(failed, event["variant"], event["status"], event["reason"])
-
-        command = {
-            "cmd": "time",
+        heard = _Heard(session, key)
+        message = {
+            "cmd": command,
             "problem": problem_spec(run.experiment.problem),
             "helpers": helpers,
             "variants": [variant_spec(run, v) for v in remaining],
@@ -82,39 +157,22 @@ def _time_size(
                 "seed": int(run.experiment.problem.init.get("seed", 0) or 0),
             },
         }
-        outcome = session.ask(command, on_event, run.settings.timeout_s)
+        outcome = session.ask(message, heard, run.settings.timeout_s)
+        failed = heard.failed
         lost = outcome.variant or remaining[0].name
         if outcome.kind != "done" and failed.get(lost, ("", ""))[0] in ("", "wrong_after_timing"):
             worse(failed, lost, "timeout" if outcome.kind == "timeout" else "crashed", f"{outcome.reason} at {key}")
         run.fail(failed)
         for name, (status, reason) in failed.items():
             run.say(f"{name}: {status}: {reason}")
-        ended_early = outcome.kind != "done" or any(s not in ("wrong_after_timing",) for s, _ in failed.values())
+        if outcome.kind == "done" and all(status == "wrong_after_timing" for status, _ in failed.values()):
+            return heard
         remaining = [v for v in remaining if v.name not in failed]
-        if ended_early:
-            continue
-        wrong = set(failed)
-        names = {v.name for v in variants}
-        scope = {"size": {key}, "variant": names}
-        run.dir.update_frame(
-            "samples",
-            [row for row in samples if row["variant"] not in wrong],
-            replacing={**scope, "process": {process}},
-        )
-        run.dir.update_frame(
-            "checks", checks, replacing={**scope, "when": {"during"}} if process == 0 else {"when": {""}}
-        )
-        timing = dict(run.dir.manifest.get("timing", {}))
-        timing.update(
-            cache=measure.cache,
-            warmup_ms=measure.warmup_ms,
-            samples=measure.samples,
-            order="shuffled, interleaved",
-            **notes,
-        )
-        timing.setdefault("method", {})[key] = methods
-        run.note("timing", timing)
-        return
+    return None
+
+
+def _counting(heard: _Heard) -> list[dict[str, Any]]:
+    return [row for row in heard.samples if row["variant"] not in heard.failed]
 
 
 def _sample_row(event: Event, gpu: str) -> dict[str, Any]:

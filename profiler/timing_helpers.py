@@ -1,4 +1,4 @@
-"""The helper kernels of the timing method: built like a variant, into the same cache."""
+"""The helper kernels of the timing method and of the ceilings: built like a variant, into the same cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from profiler.run import Run
 from profiler.toolchain import library_folder, tool_env
 
 SOURCE = Path(__file__).resolve().parent / "worker" / "helpers.cu"
-_LIBRARY = "helpers.so"
 
 
 def helper_library(run: Run) -> str | None:
@@ -23,18 +22,30 @@ def helper_library(run: Run) -> str | None:
 
     Without them the worker hides host dispatch behind ``torch.cuda._sleep`` and reads no SM clock, and says so.
     """
+    library, why = build_library(run, SOURCE)
+    if why:
+        run.say(f"the timing helpers do not build ({why}); timing goes on without them")
+    return library
+
+
+def build_library(run: Run, source: Path) -> tuple[str | None, str]:
+    """Return the path of a library of our own for this GPU, from the cache or built; or None and why it failed.
+
+    Both are empty where there is no compiler or no GPU.
+    """
     nvcc = run.toolchain.nvcc
     if nvcc is None or run.gpu is None:
-        return None
-    key = digest(["helpers", hashlib.sha256(SOURCE.read_bytes()).hexdigest(), nvcc.version, run.gpu.arch])
-    library = build_folder(key) / _LIBRARY
+        return None, ""
+    name = source.stem
+    key = digest([name, hashlib.sha256(source.read_bytes()).hexdigest(), nvcc.version, run.gpu.arch])
+    library = build_folder(key) / f"{name}.so"
     if library.is_file():
-        return str(library)
+        return str(library), ""
     library.parent.mkdir(parents=True, exist_ok=True)
     partial = library.with_name(f".{os.getpid()}.{threading.get_ident()}.partial.so")
     argv = nvcc_argv(
         nvcc.path,
-        source=str(SOURCE),
+        source=str(source),
         output=str(partial),
         arch=run.gpu.arch,
         options=BuildOptions(),
@@ -45,11 +56,7 @@ def helper_library(run: Run) -> str | None:
     )
     done = process.run(argv, timeout=run.settings.timeout_s, env=tool_env(run.toolchain), label="nvcc")
     if done.returncode != 0 or not partial.is_file():
-        run.say(
-            f"the timing helpers do not build ({process.describe_exit(done.returncode)}); timing goes on without them"
-        )
-        run.dir.raw("build").mkdir(exist_ok=True)
-        run.dir.raw("build/timing-helpers.log").write_text(done.output, encoding="utf-8")
-        return None
+        run.dir.raw(f"build/{name}.log").write_text(done.output, encoding="utf-8")
+        return None, process.describe_exit(done.returncode)
     partial.replace(library)
-    return str(library)
+    return str(library), ""

@@ -42,15 +42,17 @@ class WorkerSession:
         self._env = dict(env)
         self._log = log
         self._child: Child | None = None
+        self._greeted = False
         self._pending = b""
         self.facts: dict[str, Any] = {}
         self.started = 0
+        self.waited_s = 0.0  #: for the first answer of every worker
 
     def __enter__(self) -> WorkerSession:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self.close(kill=kind is not None)
+        self.close(kill=kind is not None or not self._greeted)  # one that was never spoken to may still be importing
 
     def close(self, *, kill: bool = False) -> int | None:
         """End the worker; return its exit code."""
@@ -58,17 +60,28 @@ class WorkerSession:
             return None
         code = self._child.close(kill=kill)
         self._child = None
+        self._greeted = False
         self._pending = b""
         return code
 
+    def spawn(self) -> None:
+        """Start a worker's process unless one is there, without waiting for it.
+
+        It imports what it needs and does not touch the GPU before it is spoken to, so this needs no lock.
+        """
+        if self._child is None:
+            self._child = Child(self._argv, log=self._log, env=self._env, label="worker")
+            self.started += 1
+
     def start(self) -> dict[str, Any]:
         """Start a worker unless one is there; return its hello; raises ``WorkerUnusable``."""
-        if self._child is not None:
+        if self._greeted:
             return self.facts
-        self._child = Child(self._argv, log=self._log, env=self._env, label="worker")
-        self.started += 1
+        self.spawn()
         answers: list[Event] = []
+        began = time.monotonic()
         outcome = self._converse({"cmd": "hello"}, answers.append, START_TIMEOUT_S, last="hello")
+        self.waited_s += time.monotonic() - began
         if outcome.kind != "done":
             self.close(kill=True)
             raise WorkerUnusable(f"the worker did not start: {outcome.reason}")
@@ -76,6 +89,7 @@ class WorkerSession:
             self.close(kill=True)
             raise WorkerUnusable(str(answers[-1]["reason"]))
         self.facts = dict(answers[-1])
+        self._greeted = True
         return self.facts
 
     def ask(self, command: Mapping[str, Any], on_event: Callable[[Event], None], timeout_s: float) -> Outcome:
@@ -97,7 +111,7 @@ class WorkerSession:
         try:
             self._child.send(json.dumps(command))
         except (BrokenPipeError, OSError):
-            return self._lost(blamed)
+            pass  # it is gone; what it said before that is still to be read
         deadline = time.monotonic() + timeout_s
         while True:
             line = self._line(deadline)

@@ -42,6 +42,7 @@ class Figure:
     annotation_tags: list[Tags] = field(default_factory=list)
     layout: Spec = field(default_factory=dict)
     patches: list[Spec] = field(default_factory=list)
+    narrow: Spec = field(default_factory=dict)  #: what changes in the layout where the page is narrow
     controls: list[Control] = field(default_factory=list)
 
     def trace(self, tags: Tags, **spec: Any) -> None:
@@ -59,7 +60,7 @@ class Figure:
         return {
             "id": self.id, "label": self.label, "data": self.traces, "tags": self.trace_tags,
             "annotations": self.annotations, "annotationTags": self.annotation_tags, "layout": self.layout,
-            "patches": self.patches, "controls": [vars(control) for control in self.controls],
+            "patches": self.patches, "narrow": self.narrow, "controls": [vars(control) for control in self.controls],
         }  # fmt: skip
 
 
@@ -112,10 +113,17 @@ def _ladder_bars(
     tags: Tags = {"size": rows[0].size, "contract": view}
     places: list[tuple[float, LadderRow]] = []
     place = 0.0
+    several = len({row.dtype for row in rows}) > 1
     for dtype in dtypes:
         mine = [row for row in rows if row.dtype == dtype]
+        if mine and several:  # the contract in words, so that colour is not the only sign of it
+            figure.annotate(
+                tags, xref="paper", x=0, y=place - 0.1, text=plotly_text(dtype or "no contract"), showarrow=False,
+                xanchor="left", yanchor="middle", xshift=2, font={"size": 11, "color": "@muted"},
+            )  # fmt: skip
+            place += 0.75
         places += [(place + i, row) for i, row in enumerate(mine)]
-        place += len(mine) + (0.6 if mine else 0)
+        place += len(mine) + (0.25 if mine else 0)
     for index, dtype in enumerate(dtypes):
         colour = SERIES[index % 8]
         for baseline in (False, True):
@@ -124,7 +132,8 @@ def _ladder_bars(
                 continue
             hatch = {"shape": "/", "fgcolor": colour, "bgcolor": "@paper", "size": 7, "solidity": 0.25}
             figure.trace(
-                tags, type="bar", orientation="h", name=plotly_text(dtype), width=0.68,
+                tags, type="bar", orientation="h", name=plotly_text(f"{dtype}, baseline" if baseline else dtype),
+                width=0.68,
                 y=[y for y, _ in bars], x=[(row.rate or 0) / scale for _, row in bars],
                 error_x=_errors([row for _, row in bars], scale),
                 marker={"color": colour, "line": {"color": colour, "width": 1.5}}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -13,34 +11,38 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from profiler import metrics
+from reports.page_assets import PLOTLY, STYLE, asset, policy, script
+
 _HERE = Path(__file__).resolve().parent
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def render_page(context: Mapping[str, Any], specs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the page's HTML; plotly travels only where there is a chart to draw."""
-    css, js = asset("report.css"), asset("report.js")
-    plotly = asset("plotly-cartesian.min.js") if specs else ""
+def render_page(context: Mapping[str, Any], specs: Sequence[Mapping[str, Any]], shared: str = "") -> str:
+    """Return the page's HTML; plotly travels only where there is a chart to draw.
+
+    ``shared`` is the relative address of a folder of shared assets; without it everything lies inside the page.
+    """
+    own, plotly = script(), asset(PLOTLY) if specs else ""
     return (
         _environment()
         .get_template("page.html.j2")
         .render(
             **context,
-            csp=policy([plotly, js]),
-            css=Markup(css),
-            js=Markup(js),
-            plotly=Markup(plotly),
+            csp=policy([], shared=True) if shared else policy([plotly, own] if specs else [own]),
+            css="" if shared else Markup(asset(STYLE)),
+            js="" if shared else Markup(own),
+            plotly="" if shared else Markup(plotly),
+            shared=shared,
             specs=[Markup(json_in_html(spec)) for spec in specs],
         )
     )
 
 
-def policy(scripts: Sequence[str]) -> str:
-    """Return the Content-Security-Policy: no network, only these scripts, inline styles (plotly sets them)."""
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+def render_index(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the HTML of the list of runs: no script, no chart."""
     return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
+        _environment().get_template("index.html.j2").render(csp=policy([]), css=Markup(asset(STYLE)), runs=list(runs))
     )
 
 
@@ -52,25 +54,19 @@ def json_in_html(value: Any) -> str:
     return text
 
 
-@cache
-def asset(name: str) -> str:
-    """Return an asset's text; a script that could end its own element is refused."""
-    text = (_HERE / "assets" / name).read_text(encoding="utf-8")
-    if name.endswith(".js") and "</script" in text.lower():
-        raise ValueError(f"{name} holds </script and cannot stand inside a page")
-    return text
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+def meaning(name: str) -> str:
+    """Return the sentence that the metric table has for a name: what a template shows as hover text."""
+    return metrics.metric(name).meaning
 
 
 @cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["meaning"] = meaning
+    return environment

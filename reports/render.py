@@ -7,18 +7,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from profiler.analysis.decomposition import profiled_sides
 from profiler.analysis.environment import environment, recorded_text
 from profiler.analysis.ladder import ladder_rows
 from profiler.analysis.roofline import roofline
 from profiler.analysis.rundata import RunData
 from profiler.analysis.stalls import stall_tables
+from profiler.analysis.steps import steps
 from profiler.errors import Exit, LadderError
 from profiler.rundir import RunDir, write_text
 from reports.page import render_page
+from reports.page_assets import relative_url, write_shared
 from reports.sections import environment as environment_section
 from reports.sections import ladder as ladder_section
+from reports.sections import launches as launches_section
 from reports.sections import roofline as roofline_section
 from reports.sections import stalls as stalls_section
+from reports.sections import variant as variant_section
+from reports.sections import why as why_section
 
 FILES: Mapping[str, str] = {
     "manifest.json": "the experiment, versions, hashes, and how each stage ended",
@@ -37,12 +43,28 @@ FILES: Mapping[str, str] = {
 }
 
 
-def render_run(path: Path, output: Path | None = None) -> Path:
-    """Render the run at ``path`` and return the file written: ``report.html`` in the run, or ``output``."""
+def render_run(path: Path, output: Path | None = None, shared_assets: Path | None = None) -> Path:
+    """Render the run at ``path`` and return the file written: ``report.html`` in the run, or ``output``.
+
+    With ``shared_assets`` the styles and scripts are written once into that folder, and the page refers to them.
+    """
     run = RunDir.open(path)
     target = output if output is not None else path / "report.html"
     files = [(name, text) for name, text in FILES.items() if (path / name).exists()]
-    html = render(RunData.load(run), files)
+    shared = relative_url(write_shared(shared_assets), target) if shared_assets is not None else ""
+    write_page(target, render(RunData.load(run, details=True), files, shared))
+    return target
+
+
+def render_foreign(data: RunData, target: Path, shared_assets: Path | None = None) -> Path:
+    """Render a profiler's file from elsewhere that has been read; return ``target``, which is all that is written."""
+    shared = relative_url(write_shared(shared_assets), target) if shared_assets is not None else ""
+    write_page(target, render(data, (), shared))
+    return target
+
+
+def write_page(target: Path, html: str) -> None:
+    """Write a page; ``LadderError`` when its place cannot be written."""
     try:
         write_text(target, html)
     except OSError as error:
@@ -51,18 +73,20 @@ def render_run(path: Path, output: Path | None = None) -> Path:
             hint="choose a writable file with --output",
             code=Exit.USAGE,
         ) from error
-    return target
 
 
-def render(data: RunData, files: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the page of a run that has been read."""
+def render(data: RunData, files: Sequence[tuple[str, str]] = (), shared: str = "") -> str:
+    """Return the page of a run that has been read; ``shared`` is the address of its assets when they lie outside."""
     rows = ladder_rows(data)
     lines = [roofline(data, size) for size in data.sizes]
     tables = stall_tables(data, {(row.variant, row.size): row.limit.key for row in rows})
     sections: dict[str, Any] = {
         "ladder": ladder_section.build(data, rows),
+        "launches": launches_section.build(data, rows) if data.foreign else None,
         "roofline": roofline_section.build(data, lines, rows),
         "stalls": stalls_section.build(data, tables, rows),
+        "why": why_section.build(data, steps(data, rows), profiled_sides(data), rows),
+        "variants": variant_section.build(data, rows),
         "environment": environment_section.build(data, environment(data), files),
     }
     figures = [
@@ -70,9 +94,11 @@ def render(data: RunData, files: Sequence[tuple[str, str]] = ()) -> str:
         sections["ladder"]["sizes_figure"],
         sections["roofline"]["figure"],
         sections["stalls"]["figure"],
+        sections["why"]["figure"],
+        *sections["variants"]["figures"],
     ]
     specs = [figure.spec() for figure in figures if figure is not None]
-    return render_page({**_head(data), **sections}, specs)
+    return render_page({**_head(data), **sections}, specs, shared)
 
 
 def _head(data: RunData) -> dict[str, Any]:
@@ -83,10 +109,18 @@ def _head(data: RunData) -> dict[str, Any]:
     version = manifest.get("tool_version") or versions.get("kernel-ladder") or ""
     return {
         "title": str(experiment.get("title") or name),
-        "kicker": " · ".join(part for part in (name, _problem(problem)) if part),
+        "kicker": "A file of Nsight Compute from elsewhere"
+        if data.foreign
+        else " · ".join(part for part in (name, _problem(problem)) if part),
         "facts": _facts(data),
-        "footer": f"kernel-ladder {version}".strip() + ". One file, no network: it can be mailed and kept.",
+        "gpu": _gpu(manifest),
+        "footer": f"kernel-ladder {version}".strip(),
     }
+
+
+def _gpu(manifest: Mapping[str, Any]) -> str:
+    """The GPU that the numbers belong to: this machine's, or the recording's."""
+    return str(((manifest.get("gpu") or (manifest.get("replay") or {}).get("gpu")) or {}).get("name") or "")
 
 
 def _problem(problem: Mapping[str, Any]) -> str:
@@ -101,16 +135,19 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     origin = {str(row["origin"]) for row in data.variants}
     facts = [
         ("GPU", str(gpu.get("name") or "none here")),
-        ("Numbers", recorded_text(replay) if replay and "recorded" in origin else _origin(origin)),
+        ("Numbers", "read from the file; nothing was measured here" if data.foreign else _numbers(replay, origin)),
         ("Driver", str(gpu.get("driver") or "")),
         ("Compiler", f"nvcc {tools['nvcc']}" if tools.get("nvcc") else ""),
         ("Compiled for", str(manifest.get("arch") or "")),
+        ("Profiler", f"Nsight Compute {tools['ncu']}" if data.foreign and tools.get("ncu") else ""),
         ("Taken", _utc(str(manifest.get("created") or ""))),
     ]
     return [(name, text) for name, text in facts if text]
 
 
-def _origin(origins: set[str]) -> str:
+def _numbers(replay: Mapping[str, Any], origins: set[str]) -> str:
+    if replay and "recorded" in origins:
+        return recorded_text(replay)
     return "measured here" if "measured" in origins else "computed from the binaries"
 
 

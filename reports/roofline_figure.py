@@ -7,11 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from profiler.analysis import formatting
-from profiler.analysis.roofline import LEVELS, Point, Roof, Roofline
+from profiler.analysis.roofline import LEVELS, Arrow, Point, Roof, Roofline
 from reports.figures import SERIES, SYMBOLS, Figure, Tags, choice
 from reports.formatting import plotly_text, short
+from reports.label_places import Box, places
 
 LEVEL_STYLE = {level.key: (SERIES[i], SYMBOLS[i]) for i, level in enumerate(LEVELS)} | {"model": ("@c4", "star")}
+#: Pixels of the plotting area on a wide page, for which names are placed.
+_PLOT = (1110.0, 468.0)
 _ROOF_ORIGIN = {"counter": "by counters", "measured": "measured by a small kernel", "nominal": "nominal"}
 
 
@@ -75,22 +78,26 @@ def _roofline_view(
     flats = [r for r in roofs if r.family == "compute"]
     slopes = [r for r in roofs if r.family == "memory"]
     top = max((roof.value for roof in flats), default=10 ** y_range[1])
-    for roof in _merged(slopes) if view == "all" else slopes:
+    labels_of = _roof_labels(roofs)
+    for index, roof in enumerate(_merged(slopes) if view == "all" else slopes):
         colour = LEVEL_STYLE[roof.key][0] if roof.key in LEVEL_STYLE and view == "all" else "@ink2"
-        _roof_line(figure, tags, roof, _slope(roof, x_range, y_range, top), colour, sloped=True)
+        label = _counter_label(roof) if view == "all" else labels_of.get(roof, "")
+        _roof_line(figure, tags, roof, _slope(roof, x_range, y_range, top), colour, label, sloped=True,
+                   shift=0.13 * index if view == "all" else 0.0)  # fmt: skip
     steepest = max((roof.value for roof in slopes if roof.origin == "counter"), default=0.0) or max(
         (roof.value for roof in slopes), default=0.0
     )
     for roof in flats:
         start = roof.value / steepest if steepest else 10 ** x_range[0]
         xs = [max(start, 10 ** x_range[0]), 10 ** x_range[1]]
-        _roof_line(figure, tags, roof, (xs, [roof.value, roof.value]), "@ink2", sloped=False)
+        label, under = labels_of.get(roof, ""), _label_under(roof, flats, labels_of)
+        _roof_line(figure, tags, roof, (xs, [roof.value, roof.value]), "@ink2", label, sloped=False, under=under)
     for key in dict.fromkeys(point.level for point in points):
         mine = [point for point in points if point.level == key]
         colour, symbol = LEVEL_STYLE[key]
         figure.trace(
-            tags, type="scatter", mode="markers", name=labels[key], x=[p.intensity for p in mine],
-            y=[p.performance for p in mine],
+            tags, type="scatter", mode="markers", name=f"kernels, bytes at {labels[key]}",
+            x=[p.intensity for p in mine], y=[p.performance for p in mine],
             marker={
                 "size": 12, "color": colour, "line": {"color": "@paper", "width": 1.5},
                 "symbol": [f"{symbol}-open" if p.variant in baselines else symbol for p in mine],
@@ -102,11 +109,12 @@ def _roofline_view(
         for arrow in line.arrows:
             if arrow.dtype == dtype and arrow.level == view:
                 _arrow(figure, tags, arrow.before, arrow.after)
-        _names(figure, tags, points, x_range, y_range)
+        arrows = [arrow for arrow in line.arrows if arrow.dtype == dtype and arrow.level == view]
+        _names(figure, tags, points, x_range, y_range, arrows=arrows, roofs=flats)
     else:
         _level_keys(figure, tags, points, labels)
         leftmost = {p.variant: p for p in sorted(points, key=lambda p: -(p.intensity or 0))}
-        _names(figure, tags, list(leftmost.values()), x_range, y_range, beside=False)
+        _names(figure, tags, list(leftmost.values()), x_range, y_range, dots=points, roofs=flats)
     ticks = _ticks(y_range)
     y_axis = {
         "range": list(y_range),
@@ -157,14 +165,61 @@ def _slope(
     return [start, end], [start * roof.value, end * roof.value]
 
 
+def _roof_labels(roofs: Sequence[Roof]) -> dict[Roof, str]:
+    """The text beside each line. Ceilings of one level or pipe lie so close that the lowest is labelled for all."""
+    texts = {roof: _counter_label(roof) for roof in roofs if roof.origin == "counter"}
+    others: dict[str, list[Roof]] = {}
+    for roof in roofs:
+        if roof.origin != "counter":
+            others.setdefault(roof.key, []).append(roof)
+    for same in others.values():
+        measured = [roof for roof in same if roof.origin == "measured"]
+        parts = [f"{plotly_text(short(roof.label, 30))} {formatting.si(roof.value, roof.unit)}" for roof in measured]
+        if len(measured) == 1:
+            parts[0] += _clock(measured[0])
+        text = f"{' and '.join(parts)} (measured)" if parts else ""
+        nominal = [formatting.si(roof.value, roof.unit) for roof in same if roof.origin == "nominal"]
+        lone = "" if text else f"{plotly_text(short(same[0].label, 30))} "
+        texts[min(same, key=lambda roof: roof.value)] = "; ".join(
+            part for part in (text, f"{lone}{', '.join(nominal)} (nominal)" if nominal else "") if part
+        )
+    return texts
+
+
+def _label_under(roof: Roof, flats: Sequence[Roof], labels: Mapping[Roof, str]) -> bool:
+    """Whether a flat roof's label goes below its line: away from the other labelled line of its pipe."""
+    others = [flat for flat in flats if flat.key == roof.key and flat is not roof and flat in labels]
+    if others:
+        return roof.value <= others[0].value
+    return roof.origin != "counter"
+
+
+def _counter_label(roof: Roof) -> str:
+    return f"{plotly_text(short(roof.label, 30))} {formatting.si(roof.value, roof.unit)}{_clock(roof)}"
+
+
+def _clock(roof: Roof) -> str:
+    return f" at {roof.clock_hz / 1e9:.2f} GHz" if roof.clock_hz else ""
+
+
 def _roof_line(
-    figure: Figure, tags: Tags, roof: Roof, line: tuple[list[float], list[float]], colour: str, *, sloped: bool
+    figure: Figure,
+    tags: Tags,
+    roof: Roof,
+    line: tuple[list[float], list[float]],
+    colour: str,
+    label: str,
+    *,
+    sloped: bool,
+    under: bool | None = None,
+    shift: float = 0.0,
 ) -> None:
+    """One roof; without a label where a neighbour's names it."""
     xs, ys = line
     if xs[0] >= xs[1]:
         return
-    clock = f" at {roof.clock_hz / 1e9:.2f} GHz" if roof.clock_hz else ""
-    text = f"{plotly_text(roof.label)} {formatting.si(roof.value, roof.unit)}{clock}, {_ROOF_ORIGIN[roof.origin]}"
+    what = f"{plotly_text(roof.label)} {formatting.si(roof.value, roof.unit)}{_clock(roof)}"
+    text = f"{what}, {_ROOF_ORIGIN[roof.origin]}"
     steps = 24
     logs = [math.log10(xs[0]) + (math.log10(xs[1]) - math.log10(xs[0])) * i / steps for i in range(steps + 1)]
     figure.trace(
@@ -174,12 +229,12 @@ def _roof_line(
               "dash": {"counter": "solid", "measured": "dash"}.get(roof.origin, "dot")},
         hovertext=text, hovertemplate="%{hovertext}<extra></extra>",
     )  # fmt: skip
-    below = roof.origin != "counter"
-    left = sloped or below
-    at = (0.04 if sloped else 0.03) if left else 1.0
-    label = f"{plotly_text(short(roof.label, 30))} {formatting.si(roof.value, roof.unit)}{clock}"
-    if below:
-        label += " (measured)" if roof.origin == "measured" else " (nominal)"
+    if not label:
+        return
+    counter = roof.origin == "counter"
+    below = not counter if under is None else under
+    left = sloped or not counter
+    at = (0.04 if counter else 0.08) + shift if left else 1.0
     figure.annotate(
         tags, x=math.log10(xs[0]) + at * (math.log10(xs[1]) - math.log10(xs[0])),
         y=math.log10(ys[0]) + at * (math.log10(ys[1]) - math.log10(ys[0])), text=label, showarrow=False,
@@ -205,29 +260,37 @@ def _names(
     x_range: tuple[float, float],
     y_range: tuple[float, float],
     *,
-    beside: bool = True,
+    dots: Sequence[Point] = (),
+    arrows: Sequence[Arrow] = (),
+    roofs: Sequence[Roof] = (),
 ) -> None:
-    """Names beside their dots, pushed apart where dots crowd: one label each 15 pixels of a 472-pixel plot.
+    """Names beside their dots, clear of ``dots`` of other levels, of arrows and of flat roofs with their labels."""
+    area = Box(0, 0, *_PLOT)
+    per_x, per_y = area.right / (x_range[1] - x_range[0]), area.top / (y_range[1] - y_range[0])
 
-    Right of the dot in most of the plot; with ``beside`` off, left of it wherever there is room.
-    """
-    pixels = 472 / (y_range[1] - y_range[0])
-    last: dict[bool, float] = {}
-    for point in sorted(points, key=lambda p: p.performance or 0):
-        assert point.intensity and point.performance
-        x, y = math.log10(point.intensity), math.log10(point.performance)
-        across = (x - x_range[0]) / (x_range[1] - x_range[0])
-        room = 7.5 * min(24, len(point.variant)) + 30
-        right = across < 0.62 if beside else across * 1100 < room
-        place = y * pixels
-        if right in last and place - last[right] < 15:
-            place = last[right] + 15
-        last[right] = place
+    def at(intensity: float | None, performance: float | None) -> tuple[float, float]:
+        return (math.log10(intensity or 1) - x_range[0]) * per_x, (math.log10(performance or 1) - y_range[0]) * per_y
+
+    heights = [at(None, roof.value)[1] for roof in roofs]
+    lines = [
+        *((*at(a.before.intensity, a.before.performance), *at(a.after.intensity, a.after.performance)) for a in arrows),
+        *((0.0, y, area.right, y) for y in heights),
+    ]
+    names = [short(point.variant, 24) for point in points]
+    chosen = places(
+        [at(point.intensity, point.performance) for point in points],
+        [7.2 * len(name) + 6 for name in names],
+        area,
+        lines=lines,
+        taken=[Box(area.right - 300, y, area.right, y + 18) for y in heights],
+        others=[at(point.intensity, point.performance) for point in dots if point not in points],
+    )
+    for point, name, place in zip(points, names, chosen, strict=True):
         figure.annotate(
-            tags, x=x, y=y, ax=18 if right else -18, ay=-(place - y * pixels),
-            text=plotly_text(short(point.variant, 24)),
+            tags, x=math.log10(point.intensity or 1), y=math.log10(point.performance or 1), ax=place.dx, ay=-place.dy,
+            text=plotly_text(name),
             showarrow=True, arrowhead=0, arrowwidth=0.7, arrowcolor="@muted", standoff=6,
-            xanchor="left" if right else "right", font={"size": 12, "color": "@ink"},
+            xanchor="left" if place.right else "right", font={"size": 12, "color": "@ink"},
         )  # fmt: skip
 
 

@@ -14,7 +14,11 @@ class WheelData(BuildHookInterface):  # type: ignore[type-arg]
         if version == "editable":
             return
         root = Path(self.root)
-        files = [*root.glob("kernels/**/*"), *root.glob("experiments/*.yaml")]
+        files = [
+            *root.glob("kernels/**/*"),
+            *root.glob("experiments/*.yaml"),
+            *root.glob("experiments/rmsnorm_quant/*"),
+        ]
         files += root.glob("experiments/recorded/*/gemm_ladder/**/*")
         for path in files:
             if path.is_file() and "__pycache__" not in path.parts:

@@ -299,6 +299,7 @@ def _counters(rung: Rung, size: str, why: str) -> list[dict[str, Any]]:
     least = least_bytes(rung.dtype, size)
     reuse = parse_size_key(size)["K"] / 4096
     shared = rung.shared * _ROOF_PER_CYCLE["shared"] * hz * seconds
+    issue, active = min(0.97, rung.warps / 4 / sum(rung.stalls.values())), 0.965
     values: dict[str, tuple[float, str]] = {
         "duration": (seconds, "s"), "sm_clock": (hz, "Hz"), "dram_clock": (_DRAM_CLOCK_HZ, "Hz"),
         "dram_bytes_read": (least * rung.dram * 0.8, "B"), "dram_bytes_write": (least * rung.dram * 0.2, "B"),
@@ -306,7 +307,9 @@ def _counters(rung: Rung, size: str, why: str) -> list[dict[str, Any]]:
         "shared_bytes": (shared, "B"), "shared_wavefronts": (shared / 128, "1"),
         "l1_bytes": (least * rung.l1 * reuse * 1.1 + shared, "B"),
         "warp_latency": (sum(rung.stalls.values()) * 1.001, "cycle"),
-        "issue_active": (min(0.97, rung.warps / 4 / sum(rung.stalls.values())), "1"),
+        "issue_active": (issue, "1"), "active_share": (active, "1"),
+        "instructions_per_scheduler": (issue * active * seconds * hz, "inst"),
+        "warps_active": (rung.warps, "warp"), "warps_per_scheduler": (rung.warps / 4, "warp"),
         "registers": (float(rung.registers), "register"), "theoretical_occupancy": (rung.warps / 64 * 100, "%"),
         "fp32_flop": (work if rung.pipe == "ffma" else 0.0, "FLOP"),
         "tensor_ops_bf16": (0.0 if rung.pipe == "ffma" else work, "op"),

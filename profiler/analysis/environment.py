@@ -37,6 +37,7 @@ class Environment:
     gaps: tuple[Gap, ...]
     notes: tuple[str, ...]
     origins: Pairs
+    controls: Pairs = ()  #: what small kernels reached in the same run
 
 
 def environment(data: RunData) -> Environment:
@@ -55,6 +56,7 @@ def environment(data: RunData) -> Environment:
         gaps=gaps(data),
         notes=tuple(str(note) for note in manifest.get("notes") or ()),
         origins=origins(data),
+        controls=controls(data),
     )
 
 
@@ -160,8 +162,10 @@ def _method(data: RunData) -> tuple[str, ...]:
     lines += [f"The profiler's reader remarks: {remark}" for remark in profile.get("remarks") or ()]
     if data.rows.get("metrics") and any(r["origin"] == "ncu" and r["value"] is not None for r in data.rows["metrics"]):
         lines.append(
-            "The profiler's duration serves rates inside its own pass only: it replays each kernel under its own cache "
-            "control and clock, so it differs from the event times, which alone rank, compare and decide."
+            "The file holds no event times: durations are the profiler's own, under its own cache control and clock."
+            if data.foreign
+            else "The profiler's duration serves rates inside its own pass only: it replays each kernel under its own "
+            "cache control and clock, so it differs from the event times, which alone rank, compare and decide."
         )
     return tuple(lines)
 
@@ -178,7 +182,19 @@ def origins(data: RunData) -> Pairs:
         pairs.append(("recorded", recorded_text(data.manifest.get("replay") or {})))
     if sources & {"ptxas", "sass"}:
         pairs.append(("binary", "computed from the compiled binary (ptxas log, SASS)"))
+    if data.foreign:
+        return (("recorded", f"read from the file {data.manifest['foreign'].get('file', '')}: {pairs[0][1]}"),)
     pairs.append(("model", "computed from the problem's own operation and byte counts; no counter was read"))
+    return tuple(pairs)
+
+
+def controls(data: RunData) -> Pairs:
+    """Return what the ceiling kernels reached, each with its SM clock."""
+    pairs = []
+    for row in data.rows.get("ceilings", ()):
+        if row["origin"] == "measured" and row["value"]:
+            clock = f" at {row['clock_mhz'] / 1e3:.3f} GHz" if row["clock_mhz"] else ""
+            pairs.append((str(row["name"]), f"{formatting.si(row['value'], str(row['unit']))}{clock}"))
     return tuple(pairs)
 
 

@@ -86,6 +86,8 @@ def interval(low: float | None, high: float | None) -> str:
 
 def size(key: str) -> str:
     """Return a size for people: ``4096³`` when all dims are equal, else ``M 4096 · N 4096 · K 512``."""
+    if not key:  # a profiler's file states none
+        return "the profiled size"
     try:
         dims = parse_size_key(key)
     except ValueError:

@@ -9,10 +9,12 @@ all, the problem's own operations and least bytes over the timed median give a m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from profiler.analysis.formatting import percent
+from profiler.analysis.roofs import LEVELS as LEVELS
+from profiler.analysis.roofs import PIPES as PIPES
 from profiler.analysis.rundata import Launch, RunData, Value
 from profiler.analysis.statistics import median
 
@@ -25,52 +27,6 @@ FAR = {"memory": 0.60, "compute": 0.50, "issue": 0.60}
 ABOVE = 1.03
 
 
-@dataclass(frozen=True)
-class Level:
-    """A level of the memory system: the metric of its bytes and that of its roof."""
-
-    key: str
-    label: str
-    amount: str
-    roof: str
-
-
-@dataclass(frozen=True)
-class Pipe:
-    """An arithmetic pipe and number format: the metric of its operations and those that may be its roof.
-
-    A pipe with ``instead_of`` counts only where none of those metrics has a value: it is the coarser count of the same
-    operations, which must not be added twice.
-    """
-
-    key: str
-    label: str
-    amount: str
-    roofs: tuple[str, ...]
-    instead_of: tuple[str, ...] = ()
-
-
-LEVELS: tuple[Level, ...] = (
-    Level("dram", "DRAM", "dram_bytes", "roof.dram"),
-    Level("l2", "L2", "l2_bytes", "roof.l2"),
-    Level("l1", "L1", "l1_bytes", "roof.l1"),
-    Level("shared", "shared memory", "shared_bytes", "roof.shared"),
-)
-
-_BF16_SPLIT = ("tensor_ops_bf16_hgmma", "tensor_ops_bf16_hmma")
-PIPES: tuple[Pipe, ...] = (
-    Pipe("ffma", "FMA pipe (FP32)", "fp32_flop", ("roof.ffma",)),
-    Pipe("dfma", "FP64 pipe", "fp64_flop", ("roof.dfma",)),
-    Pipe("hfma", "FP16 pipe", "fp16_flop", ("roof.hfma",)),
-    Pipe("hgmma_bf16", "tensor pipe (BF16, wgmma)", "tensor_ops_bf16_hgmma", ("roof.hgmma_bf16",)),
-    Pipe("hmma_bf16", "tensor pipe (BF16, mma.sync)", "tensor_ops_bf16_hmma", ("roof.hmma_bf16",)),
-    Pipe("tensor_bf16", "tensor pipe (BF16)", "tensor_ops_bf16", ("roof.hgmma_bf16", "roof.hmma_bf16"), _BF16_SPLIT),
-    Pipe("tensor_fp16", "tensor pipe (FP16)", "tensor_ops_fp16", ("roof.hgmma_fp16", "roof.hmma_fp16")),
-    Pipe("tensor_tf32", "tensor pipe (TF32)", "tensor_ops_tf32", ("roof.hgmma_tf32", "roof.hmma_tf32")),
-    Pipe("tensor_fp8", "tensor pipe (FP8)", "tensor_ops_fp8", ("roof.fp8",)),
-    Pipe("tensor_int8", "tensor pipe (INT8)", "tensor_ops_int8", ("roof.igmma_int8", "roof.imma_int8")),
-    Pipe("tensor_fp64", "tensor pipe (FP64)", "tensor_ops_fp64", ("roof.dmma_fp64",)),
-)
 #: A pipe below this share of a variant's operations is left out: FP32 kernels move registers with HFMA2.
 MINOR = 0.02
 
@@ -177,13 +133,24 @@ def roof_uses(data: RunData, name: str, size: str) -> tuple[RoofUse, ...]:
     return _uses(data, name, size, data.launches(name, size))
 
 
+def _utilized(
+    data: RunData, name: str, size: str, launches: Sequence[Launch], use: RoofUse, metric: str, what: str
+) -> RoofUse:
+    """The profiler's own share of a unit's peak, where the counts or the roof are missing; else the use as it is."""
+    if use.share is not None:
+        return use
+    own = _mean(data, name, size, launches, metric)
+    return use if own.value is None else replace(use, share=own.value / 100, why=f"the profiler's own {what}")
+
+
 def _uses(data: RunData, name: str, size: str, launches: Sequence[Launch]) -> tuple[RoofUse, ...]:
     duration = _sum(data, name, size, launches, "duration")
     uses = []
     for level in LEVELS:
         amount = _sum(data, name, size, launches, level.amount)
         roof = _mean(data, name, size, launches, level.roof)
-        uses.append(_use(level.key, level.label, "memory", amount, duration, roof, "B/s"))
+        use = _use(level.key, level.label, "memory", amount, duration, roof, "B/s")
+        uses.append(_utilized(data, name, size, launches, use, f"utilization.{level.key}", "utilization"))
     amounts = {pipe: _sum(data, name, size, launches, pipe.amount) for pipe in PIPES}
     for pipe in PIPES:
         if any(amounts[other].value is not None for other in PIPES if other.amount in pipe.instead_of):
@@ -193,7 +160,14 @@ def _uses(data: RunData, name: str, size: str, launches: Sequence[Launch]) -> tu
         if amount.value and amount.value >= MINOR * most:
             roofs = [_mean(data, name, size, launches, roof) for roof in pipe.roofs]
             roof = next((value for value in roofs if value.value is not None), roofs[0])
-            uses.append(_use(pipe.key, pipe.label, "compute", amount, duration, roof, "FLOP/s"))
+            use = _use(pipe.key, pipe.label, "compute", amount, duration, roof, "FLOP/s")
+            if "tensor" in pipe.label:
+                use = _utilized(data, name, size, launches, use, "pipe_tensor", "share of active cycles")
+            uses.append(use)
+    if data.foreign and not any(use.family == "compute" and use.share is not None for use in uses):
+        blank = RoofUse("sm", "busiest unit of the SM", "compute", Value(None), None, Value(None), None, "FLOP/s")
+        busiest = _utilized(data, name, size, launches, blank, "sm_throughput", "utilization")
+        uses += [busiest] if busiest.share is not None else []
     issue = _mean(data, name, size, launches, "issue_active")
     if issue.value is not None:
         one = Value(1.0, "1", issue.origin)
@@ -281,13 +255,18 @@ def _points(
     work = pipe.amount.value if pipe else None
     work_origin, why_work = "ncu", ""
     if work is None:
-        why_work = "no operation of a known pipe was counted"
+        counted = data.total(name, size, "fp32_flop")
+        why_work = "it executes no operation of a known pipe"
+        if counted.value is None:
+            why_work = f"its operations: {counted.why_text}"
     points = []
     for use in (use for use in uses if use.family == "memory"):
         amount = use.amount.value
         why = why_work or ("" if amount is not None else use.amount.why_text)
         if amount == 0:
             why = why or f"it moves nothing through {use.label}"
+        if (amount is not None and amount < 0) or (work is not None and work < 0):
+            why = why or "the profiler gave a count below zero"
         if duration is None:
             why = why or duration_s(data, name, size).why_text
         complete = not why and amount and work and duration
@@ -366,6 +345,8 @@ def _ceilings(data: RunData) -> tuple[Roof, ...]:
 
 
 def _arrows(data: RunData, points: Sequence[Point]) -> tuple[Arrow, ...]:
+    if data.foreign:  # launches are no rungs
+        return ()
     arrows = []
     last: dict[tuple[str, str], Point] = {}
     for point in points:

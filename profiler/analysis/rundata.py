@@ -26,10 +26,12 @@ WHY_TEXT: Mapping[str, str] = {
     "not_supported": "this chip has no such counter",
     "not_permitted": "the driver does not permit counters here",
     "not_applicable": "does not apply to this kernel",
-    "failed": "the profiler failed on this kernel",
+    "failed": "the profiler gave no value for this kernel",
 }
 _STATIC_ORIGINS = frozenset({"ptxas", "sass"})
 _FRAMES = ("variants", "checks", "samples", "metrics", "stalls", "ceilings")
+#: What only the report reads: counters per instruction, and the profiler's own advice.
+_DETAIL_FRAMES = ("source", "rules")
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,15 @@ class RunData:
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, run: RunDir) -> RunData:
-        """Return a run's manifest and the frames that the analysis reads."""
-        return cls(run.manifest, {name: rows_of(run.frame(name)) for name in _FRAMES})
+    def load(cls, run: RunDir, *, details: bool = False) -> RunData:
+        """Return a run's manifest and the frames that the analysis reads; ``details``: those per instruction, too."""
+        wanted = (*_FRAMES, *_DETAIL_FRAMES) if details else _FRAMES
+        return cls(run.manifest, {name: rows_of(run.frame(name)) for name in wanted})
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this is a profiler's file from elsewhere: launches of unknown contracts, without event times."""
+        return bool(self.manifest.get("foreign"))
 
     @cached_property
     def variants(self) -> Sequence[Row]:
@@ -177,25 +185,54 @@ class RunData:
             return first if len(pairs) == 1 else Value(None, why="not_collected")
         return Value(sum((v.value or 0.0) * w for v, w in pairs) / weight, first.unit, first.origin)
 
-    def static(self, name: str, metric: str) -> Value:
-        """Return a metric of the binary, the largest over its kernels."""
-        values = [_value(row) for row in self._static.get(name, {}).get(metric, ())]
+    def static(self, name: str, metric: str, kernel: str = "") -> Value:
+        """Return a metric of the binary: of one kernel when the binary has it, else the largest over its kernels."""
+        rows = self._static.get(name, {}).get(metric, ())
+        compiled = self.compiled_kernel(name, kernel) if kernel else None
+        values = [_value(row) for row in rows if compiled is None or row["kernel"] == compiled]
         known = [value for value in values if value.value is not None]
         if known:
             return max(known, key=lambda value: value.value or 0.0)
         return values[0] if values else Value(None, why="not_collected")
 
+    def static_counts(self, name: str, stem: str, kernel: str = "") -> dict[str, float]:
+        """Return the known metrics of the binary whose names start with a stem, chosen as :meth:`static` does."""
+        names = [metric for metric in self._static.get(name, {}) if metric.startswith(stem)]
+        found = {metric: self.static(name, metric, kernel).value for metric in names}
+        return {metric: value for metric, value in found.items() if value is not None}
+
+    def compiled_kernels(self, name: str) -> list[str]:
+        """Return the kernels in a variant's binary, in its order."""
+        rows = (row for found in self._static.get(name, {}).values() for row in found)
+        return list(dict.fromkeys(str(row["kernel"]) for row in rows if row["kernel"]))
+
+    def compiled_kernel(self, name: str, launched: str) -> str | None:
+        """Return the kernel of a binary that a launch's name means: the same name, or the only one of that function."""
+        kernels = self.compiled_kernels(name)
+        if launched in kernels:
+            return launched
+        same = [kernel for kernel in kernels if _function(kernel) == _function(launched)]
+        return same[0] if len(same) == 1 else None
+
     def first(self, name: str, size: str, *metrics: str) -> Value:
-        """Return the first of these metrics that has a value: of the binary, or of the longest launch at a size."""
+        """Return the first of these metrics with a value: of the kernel that ran longest, by its binary or launch."""
         found = Value(None, why="not_collected")
         longest = max(self.launches(name, size), key=lambda one: self.launch_weight(name, size, one), default=None)
         for metric in metrics:
-            found = self.static(name, metric)
+            found = self.static(name, metric, longest[1] if longest is not None else "")
             if found.value is None and longest is not None:
                 found = self.launch_value(name, size, longest, metric)
             if found.value is not None:
                 return found
         return found
+
+    def instructions(self, name: str, size: str, launch: Launch) -> Sequence[Row]:
+        """Return the counters per instruction of one launch, in the order of the code."""
+        return self._source.get((name, size), {}).get(launch[0], ())
+
+    def advice(self, name: str, size: str) -> Sequence[Row]:
+        """Return what the profiler's own rules say of a variant."""
+        return self._rules.get((name, size), ())
 
     def stalls(self, name: str, size: str) -> Mapping[Launch, Mapping[str, float]]:
         """Return cycles per issued instruction by reason, per launch."""
@@ -216,6 +253,18 @@ class RunData:
         return _grouped(self.rows.get("samples", ()), "variant", "size")
 
     @cached_property
+    def _rules(self) -> Mapping[tuple[str, str], list[Row]]:
+        return _grouped(self.rows.get("rules", ()), "variant", "size")
+
+    @cached_property
+    def _source(self) -> Mapping[tuple[str, str], dict[int, list[Row]]]:
+        found: dict[tuple[str, str], dict[int, list[Row]]] = {}
+        for row in self.rows.get("source", ()):
+            launches = found.setdefault((row["variant"], row["size"]), {})
+            launches.setdefault(int(row["launch"] or 0), []).append(row)
+        return found
+
+    @cached_property
     def _checks(self) -> Mapping[str, list[Row]]:
         groups: dict[str, list[Row]] = {}
         for row in self.rows.get("checks", ()):
@@ -226,7 +275,7 @@ class RunData:
     def _counters(self) -> Mapping[tuple[str, str], dict[Launch, dict[str, Row]]]:
         found: dict[tuple[str, str], dict[Launch, dict[str, Row]]] = {}
         for row in self.rows.get("metrics", ()):
-            if row["origin"] in _STATIC_ORIGINS or row["launch"] is None or not row["size"]:
+            if _of_binary(row):
                 continue
             launches = found.setdefault((row["variant"], row["size"]), {})
             launches.setdefault((int(row["launch"]), str(row["kernel"] or "")), {})[row["metric"]] = row
@@ -236,7 +285,7 @@ class RunData:
     def _static(self) -> Mapping[str, dict[str, list[Row]]]:
         found: dict[str, dict[str, list[Row]]] = {}
         for row in self.rows.get("metrics", ()):
-            if row["origin"] in _STATIC_ORIGINS or row["launch"] is None or not row["size"]:
+            if _of_binary(row):
                 found.setdefault(row["variant"], {}).setdefault(row["metric"], []).append(row)
         return found
 
@@ -258,6 +307,19 @@ def _grouped(rows: Iterable[Row], *keys: str) -> dict[tuple[str, str], list[Row]
         first, second = (row[key] for key in keys)
         groups.setdefault((first, second), []).append(row)
     return groups
+
+
+def _of_binary(row: Row) -> bool:
+    """Whether a row of the metrics is of the binary, not of a launch; launches from elsewhere state no size."""
+    if row["origin"] in _STATIC_ORIGINS or row["launch"] is None:
+        return True
+    return not row["size"] and row["origin"] != "ncu"
+
+
+def _function(kernel: str) -> str:
+    """The function of a kernel's name, without result, template arguments and parameters."""
+    named = kernel.replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
+    return named.partition("(")[0].partition("<")[0].split(" ")[-1]
 
 
 def _positive(value: float | None) -> bool:

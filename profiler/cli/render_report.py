@@ -1,46 +1,68 @@
-"""render_report RUN: (re)render a run directory, without running anything."""
+"""render_report RUN_OR_FILE: (re)render a run directory, or a file of Nsight Compute, without running anything."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from profiler.cli import common
 from profiler.errors import UsageError
+from profiler.foreign import is_foreign, launches_shown, load_ncu_report
 from profiler.rundir import find
+
+if TYPE_CHECKING:
+    from profiler.analysis.rundata import RunData
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
-#: Files of other tools, which a later version renders.
-_TOOL_FILES = (".ncu-rep", ".ncu-repz", ".nsys-rep", ".sqlite")
+#: A page of more launches would be slow to open and hard to read; the longest are shown.
+MOST_LAUNCHES = 48
 
 
 @app.command()
 def render_report(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Runs: a folder, an id, or latest.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="RUN_OR_FILE...",
+            help="Runs: a folder, an id, or latest. Files: a .ncu-rep, or the CSV of ncu --csv.",
+            show_default=False,
+        ),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The file to write; beside the run when left out.")
+        Path | None, typer.Option("-o", "--output", help="The file to write; beside the run or file when left out.")
     ] = None,
     runs_dir: Annotated[Path, typer.Option("--runs-dir", help="Where ids and latest are looked up.")] = Path("runs"),
+    shared_assets: Annotated[
+        bool, typer.Option("--shared-assets", help="Styles and scripts once in RUNS_DIR/assets, not in each report.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the paths.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Also print the size of each report.")] = False,
 ) -> int:
-    """Render the report of a run again, as one HTML file, from its frames alone.
+    """Render the report of a run again, from its frames alone, or that of a .ncu-rep from elsewhere, as one HTML file.
 
     Exit code: 0 every report is written, 2 usage or unreadable input.
     """
     if output is not None and len(runs) > 1:
         raise UsageError(f"--output names one file, but {len(runs)} runs are given", hint="render them one by one")
-    paths = [_run(runs_dir, run) for run in runs]
-    from reports.render import render_run  # the page's libraries are loaded once the command line is right
+    inputs = [_read(runs_dir, run) for run in runs]
+    pages = [_page_of(one[0]) for one in inputs if not isinstance(one, Path)]
+    twice = next((page for page in pages if pages.count(page) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two of these files would both write {twice}", hint="render them one by one, with --output")
+    from reports.render import render_foreign, render_run  # the page's libraries are loaded once the inputs are right
 
-    written = [render_run(path, output) for path in paths]
+    shared = runs_dir / "assets" if shared_assets else None
+    written = [
+        render_run(one, output, shared)
+        if isinstance(one, Path)
+        else render_foreign(one[1], output or _page_of(one[0]), shared)
+        for one in inputs
+    ]
     if as_json:
         common.print_json({"reports": [{"path": str(p), "bytes": p.stat().st_size} for p in written]})
     elif not quiet:
@@ -55,10 +77,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     return common.run_app(app, argv)
 
 
-def _run(runs_dir: Path, run: str) -> Path:
-    if run.endswith(_TOOL_FILES) and Path(run).is_file():
-        raise UsageError(f"{run}: files of the profilers are not rendered by this version", hint="give a run directory")
-    return find(runs_dir, run)
+def _read(runs_dir: Path, run: str) -> Path | tuple[Path, RunData]:
+    """A run's directory; a file from elsewhere with what it holds, so that a bad one is told before any is written."""
+    path = Path(run)
+    if not is_foreign(path):
+        return find(runs_dir, run)
+    from profiler.analysis.rundata import RunData
+    from profiler.frames import FRAME_NAMES, rows_of
+
+    shown, left_out = launches_shown(load_ncu_report(path), MOST_LAUNCHES)
+    manifest = {**shown.manifest, "foreign": {**shown.manifest["foreign"], "left_out": left_out}}
+    return path, RunData(manifest, {name: rows_of(shown.frame(name)) for name in FRAME_NAMES})
+
+
+def _page_of(path: Path) -> Path:
+    """Where a file's page goes: beside it, with the suffix of a page."""
+    return path.with_name(f"{path.stem or path.name}.html")
 
 
 if __name__ == "__main__":

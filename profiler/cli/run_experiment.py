@@ -6,13 +6,18 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from profiler.cli.after_run import list_runs, open_report, render_into
 from profiler.cli.common import print_json, run_app, stderr_console, stdout_console
 from profiler.errors import Exit, LadderError, UsageError
+
+if TYPE_CHECKING:
+    from profiler.bare import BareFlags
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -22,8 +27,18 @@ QUICK_STAGES = ("build", "verify", "time")
 @app.command()
 def run_experiment(
     experiments: Annotated[
-        list[str] | None, typer.Argument(metavar="EXPERIMENT...", help="A YAML path, or a name in experiments/.")
+        list[str] | None,
+        typer.Argument(
+            metavar="EXPERIMENT...",
+            help="A YAML path, a name in experiments/, or kernel.cu or file.py:function with --problem.",
+        ),
     ] = None,
+    problem: Annotated[str | None, typer.Option(help="Bare file: gemm, or problem.py:ClassName.")] = None,
+    size: Annotated[list[str] | None, typer.Option(help="Bare file: 4096,4096,4096 (repeatable).")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Bare file: the numeric contract, such as fp32.")] = None,
+    set_param: Annotated[list[str] | None, typer.Option(help="Bare file: a macro, BM=128 (repeatable).")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Bare file: layout=nt (repeatable).")] = None,
+    call: Annotated[str | None, typer.Option(help="Bare file: the call of its own host function.")] = None,
     runs_dir: Annotated[Path, typer.Option(help="Where run directories go.")] = Path("runs"),
     only: Annotated[list[str] | None, typer.Option(help="Run this variant only (repeatable).")] = None,
     stages: Annotated[str | None, typer.Option(help="Only these stages, comma-separated.")] = None,
@@ -39,11 +54,28 @@ def run_experiment(
     timeout: Annotated[
         float, typer.Option(min=1, help="Longest silence of a variant in one stage, in seconds.")
     ] = 120.0,
+    lock_clocks: Annotated[
+        bool, typer.Option("--lock-clocks", help="Lock the SM clock while measuring, release it after; may need root.")
+    ] = False,
+    clock_mhz: Annotated[
+        int | None, typer.Option("--clock-mhz", min=1, help="With --lock-clocks: this clock, not the card's default.")
+    ] = None,
     record: Annotated[bool, typer.Option("--record", help="Copy what replays to experiments/recorded/.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Validate and plan only; runs nothing of the experiment.")
     ] = False,
+    init: Annotated[
+        str | None, typer.Option(metavar="FILE.cu", help="Write a commented experiment file beside a kernel.")
+    ] = None,
+    header: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.yaml", help="Print the generated header (of --only VARIANT, or --dtype)."),
+    ] = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of experiment files.")] = False,
+    shared_assets: Annotated[
+        bool, typer.Option("--shared-assets", help="Styles and scripts once in RUNS_DIR/assets, not in each report.")
+    ] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     json_: Annotated[
         bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")
     ] = False,
@@ -56,24 +88,35 @@ def run_experiment(
 
         print_json(json_schema())
         return Exit.OK
+    from profiler.bare import BareFlags
+    from profiler.cli.open_experiment import check_one, init_file, print_header
+
+    bare = BareFlags(problem, tuple(size or ()), dtype, tuple(set_param or ()), tuple(option or ()), call)
+    if init is not None:
+        return init_file(init, bare)
+    if header is not None:
+        return print_header(header, bare, tuple(only or ()))
     chosen = choose_stages(stages, skip or [], quick=quick, resumed=resume is not None)
     if set_ not in (None, "ladder", "full"):
         raise UsageError(f'--set {set_}: no such set, choose "ladder" or "full"')
+    if clock_mhz is not None and not lock_clocks:
+        raise UsageError("--clock-mhz says at which clock --lock-clocks holds the card", hint="add --lock-clocks")
     if resume is None and not experiments:
         raise UsageError("no experiment given", hint="run_experiment gemm_ladder.yaml")
     if resume is not None and experiments and len(experiments) > 1:
         raise UsageError("--resume goes on with one run")
     flags = Flags(
         runs_dir, tuple(only or ()), chosen, set_, replay, resume, force, processes, timeout, record, quiet,
-        verbose,
+        verbose, lock_clocks, clock_mhz,
     )  # fmt: skip
+    flags.shared_assets, flags.open = shared_assets, open_
     documents: list[dict[str, Any]] = []
     worst = Exit.OK
     for text in experiments or [""]:
         if check:
-            code, document = check_one(text)
+            code, document = check_one(text, bare)
         else:
-            code, document = run_one(text, flags, human=not json_)
+            code, document = run_one(text, flags, bare, human=not json_)
         documents.append(document)
         worst = worse_exit(worst, code)
     if json_:
@@ -98,11 +141,15 @@ class Flags:
         record: bool,
         quiet: bool,
         verbose: bool,
+        lock_clocks: bool = False,
+        clock_mhz: int | None = None,
     ) -> None:
         self.runs_dir, self.only, self.stages, self.profile_set = runs_dir, only, stages, profile_set
         self.replay, self.resume, self.force = replay, resume, force
         self.processes, self.timeout_s, self.record = processes, timeout_s, record
         self.quiet, self.verbose = quiet, verbose
+        self.shared_assets = self.open = False
+        self.lock_clocks, self.clock_mhz = lock_clocks, clock_mhz
 
 
 def choose_stages(stages: str | None, skip: Sequence[str], *, quick: bool, resumed: bool) -> tuple[str, ...]:
@@ -122,35 +169,11 @@ def choose_stages(stages: str | None, skip: Sequence[str], *, quick: bool, resum
     return chosen
 
 
-def check_one(text: str) -> tuple[Exit, dict[str, Any]]:
-    """Validate and plan one experiment; run none of its code."""
-    from profiler.experiment import find_experiment, load_experiment
-    from profiler.plan import DEFAULT_ARCH, skips
-
-    experiment = load_experiment(find_experiment(text))
-    skipped = skips(
-        experiment, DEFAULT_ARCH if experiment.variants[0].build.arch == "auto" else experiment.variants[0].build.arch
-    )
-    document = {
-        "experiment": experiment.name,
-        "ok": True,
-        "variants": [
-            {"name": v.name, "kind": v.kind, "dtype": v.dtype, "skipped": skipped.get(v.name, {})}
-            for v in experiment.variants
-        ],
-        "sizes": list(experiment.size_keys),
-    }
-    stderr_console().print(
-        f"{experiment.path.name}: ok: {len(experiment.variants)} variants, {len(experiment.size_keys)} sizes",
-        markup=False,
-    )
-    return Exit.OK, document
-
-
-def run_one(text: str, flags: Flags, *, human: bool) -> tuple[Exit, dict[str, Any]]:
+def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[Exit, dict[str, Any]]:
     """Run (or resume) one experiment and print its result."""
     from profiler import process
-    from profiler.experiment import find_experiment, load_experiment, parse_experiment
+    from profiler.cli.open_experiment import locate_experiment, open_experiment
+    from profiler.experiment import parse_experiment
     from profiler.gpu import find_gpus
     from profiler.pipeline import Choice, execute
     from profiler.plan import make_run
@@ -177,15 +200,19 @@ def run_one(text: str, flags: Flags, *, human: bool) -> tuple[Exit, dict[str, An
         processes=flags.processes,
         profile_set=flags.profile_set,
         gpu=gpu.uuid if gpu else "0",
+        lock_clocks=flags.lock_clocks,
+        clock_mhz=flags.clock_mhz,
     )
+    if flags.lock_clocks and gpu is None:
+        say("--lock-clocks: there is no GPU here, so there is nothing to lock")
     if flags.resume is not None:
         directory = RunDir.open(find(flags.runs_dir, flags.resume))
         stored = directory.manifest["experiment"]
-        experiment = parse_experiment(stored["text"], find_experiment(text or stored["file"]))
+        experiment = parse_experiment(stored["text"], locate_experiment(text or stored["file"]))
         recording = None if gpu else find_recording(experiment, flags.replay, flags.runs_dir)
         toolchain = find_toolchain(os.environ)
     else:
-        experiment = load_experiment(find_experiment(text))
+        experiment = open_experiment(text, bare, quiet=flags.quiet)
         recording = None if gpu else find_recording(experiment, flags.replay, flags.runs_dir)
         toolchain = find_toolchain(os.environ)
         directory = make_run(
@@ -199,7 +226,8 @@ def run_one(text: str, flags: Flags, *, human: bool) -> tuple[Exit, dict[str, An
         )
     run = Run(experiment, problem_class(experiment.problem), directory, settings, toolchain, gpu, say)
     try:
-        code = execute(run, Choice(flags.stages, recording, gpu_problem), render_into)
+        render = partial(render_into, shared_assets=flags.runs_dir / "assets" if flags.shared_assets else None)
+        code = execute(run, Choice(flags.stages, recording, gpu_problem), render)
     except KeyboardInterrupt:
         console.print(f"interrupted; go on with: run_experiment --resume {directory.path}", markup=False)
         raise
@@ -209,6 +237,7 @@ def run_one(text: str, flags: Flags, *, human: bool) -> tuple[Exit, dict[str, An
         "wall",
         {"seconds": round(wall, 3), "child_seconds": round(children, 3), "own_seconds": round(wall - children, 3)},
     )
+    list_runs(flags.runs_dir, directory.path, say)
     document = result_document(run, code)
     if flags.record:
         if gpu is None:
@@ -216,14 +245,9 @@ def run_one(text: str, flags: Flags, *, human: bool) -> tuple[Exit, dict[str, An
         say(f"recorded: {record(directory, gpu.name)}")
     if human:
         print_result(run)
+    if flags.open:
+        open_report(directory.path / "report.html", say)
     return code, document
-
-
-def render_into(directory: Any) -> None:
-    """Write ``report.html`` into a run directory."""
-    from reports.render import render_run
-
-    render_run(directory.path, None)
 
 
 def result_document(run: Any, code: Exit) -> dict[str, Any]:

@@ -15,21 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from profiler.metrics import METRICS, Metric, NoValue, base_name, evaluate, supported_source
+from profiler.parse.ncu_tensor import tensor_scalars
+from profiler.parse.ncu_units import to_si
 
 Row = dict[str, Any]
 #: Names of the experiment's own ``profile.metrics`` in the frame ``metrics``.
 RAW_PREFIX = "ncu."
 
-_UNITS: dict[str, tuple[float, str]] = {
-    "ns": (1e-9, "s"), "nsecond": (1e-9, "s"), "us": (1e-6, "s"), "usecond": (1e-6, "s"), "ms": (1e-3, "s"),
-    "msecond": (1e-3, "s"), "s": (1.0, "s"), "second": (1.0, "s"),
-    "hz": (1.0, "Hz"), "Khz": (1e3, "Hz"), "Mhz": (1e6, "Hz"), "Ghz": (1e9, "Hz"), "cycle/nsecond": (1e9, "Hz"),
-    "cycle/usecond": (1e6, "Hz"), "cycle/second": (1.0, "Hz"), "cycle/s": (1.0, "Hz"),
-    "byte": (1.0, "B"), "Kbyte": (1e3, "B"), "Mbyte": (1e6, "B"), "Gbyte": (1e9, "B"),
-    "byte/s": (1.0, "B/s"), "byte/second": (1.0, "B/s"), "Kbyte/s": (1e3, "B/s"), "Mbyte/s": (1e6, "B/s"),
-    "Gbyte/s": (1e9, "B/s"), "Kbyte/second": (1e3, "B/s"), "Mbyte/second": (1e6, "B/s"),
-    "Gbyte/second": (1e9, "B/s"), "byte/block": (1.0, "B"), "Kbyte/block": (1e3, "B"),
-}  # fmt: skip
 #: Files of 2019 give no units: what the name alone says.
 _UNITLESS: dict[str, str] = {"gpu__time_duration": "ns", "gpu__time_duration.sum": "ns"}
 
@@ -56,6 +48,7 @@ class RawLaunch:
     scalars: Mapping[str, tuple[Any, str] | None]
     pcs: Mapping[str, Any] | None = None
     rules: tuple[Mapping[str, Any], ...] = ()
+    opcodes: Mapping[str, float] | None = None  #: warp instructions by opcode with all modifiers
 
     def pushed(self, domain: str) -> tuple[str, ...]:
         """Return the names of the push/pop ranges of a domain, outermost first."""
@@ -64,11 +57,12 @@ class RawLaunch:
 
 @dataclass(frozen=True)
 class RawReport:
-    """A whole report: its launches in order, and the file's SHA-256."""
+    """A whole report: its launches in order, the file's SHA-256, and what it says of the tool that wrote it."""
 
     launches: tuple[RawLaunch, ...]
     sha256: str = ""
     reader: str = ""
+    session: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RawReport:
@@ -82,10 +76,11 @@ class RawReport:
                 scalars={name: None if pair is None else (pair[0], pair[1]) for name, pair in one["scalars"].items()},
                 pcs=one["pcs"],
                 rules=tuple(one["rules"]),
+                opcodes=one.get("opcodes"),
             )
             for one in data["launches"]
         )
-        return cls(launches, data.get("sha256", ""), data.get("reader", ""))
+        return cls(launches, data.get("sha256", ""), data.get("reader", ""), data.get("session", {}))
 
 
 @dataclass
@@ -129,15 +124,32 @@ def places_by_range(report: RawReport, domain: str, pairs: Mapping[str, tuple[st
 
 
 def places_by_name(report: RawReport) -> dict[int, Place]:
-    """Return places for a report from elsewhere: the innermost range names the variant, else the kernel's function."""
+    """Return places for a report from elsewhere, each launch a variant of its own.
+
+    Its name is the innermost range, with the kernel's where a range holds several kernels, else the kernel's function;
+    repeated names are numbered from the second on. Its number is that of the report.
+    """
+    bases = [_innermost(launch) for launch in report.launches]
+    kernels: dict[str, set[str]] = {}
+    for base, launch in zip(bases, report.launches, strict=True):
+        kernels.setdefault(base, set()).add(launch.function)
     counts: dict[str, int] = {}
+    taken: set[str] = set()
     found: dict[int, Place] = {}
-    for number, launch in enumerate(report.launches):
-        ranges = [name for _, pushed, started in launch.ranges for name in (*started, *pushed)]
-        variant = ranges[-1] if ranges else launch.function
-        found[number] = Place(variant, "", counts.get(variant, 0))
-        counts[variant] = counts.get(variant, 0) + 1
+    for number, (base, launch) in enumerate(zip(bases, report.launches, strict=True)):
+        name = launch.function if not base else f"{base}: {launch.function}" if len(kernels[base]) > 1 else base
+        unique = name
+        while unique in taken or not unique:
+            counts[name] = counts.get(name, 1) + 1
+            unique = f"{name or 'launch'} #{counts[name]}"
+        taken.add(unique)
+        found[number] = Place(unique, "", number)
     return found
+
+
+def _innermost(launch: RawLaunch) -> str:
+    names = [name for _, pushed, started in launch.ranges for name in (*started, *pushed) if name]
+    return names[-1] if names else ""
 
 
 def rows_of_report(
@@ -173,13 +185,15 @@ def metric_rows(
     launch: RawLaunch, key: Mapping[str, Any], available: Collection[str] | None, extra: Sequence[str] = ()
 ) -> list[Row]:
     """Return one row per metric of the table, and per extra name, with a value or a reason."""
-    values = _Values(launch.scalars, available)
+    values = _Values({**launch.scalars, **tensor_scalars(launch.opcodes)}, available)
     rows = []
     for one in METRICS.values():
         row: Row = {**key, "metric": one.name, "unit": one.unit, "origin": one.origin}
         try:
             row["text" if one.unit == "text" else "value"] = values.text(one) if one.unit == "text" else values.of(one)
         except NoValue as missing:
+            if not one.asked:
+                continue
             row["why"] = missing.why
         rows.append(row)
     for name in extra:
@@ -309,12 +323,6 @@ def number_of(pair: tuple[Any, str] | None) -> float | None:
         return None
     value = float(pair[0])
     return value if math.isfinite(value) else None
-
-
-def to_si(value: float, unit: str) -> tuple[float, str]:
-    """Return a value and its unit in SI; a unit that is not known stays as it is."""
-    factor, si = _UNITS.get(unit, (1.0, unit))
-    return value * factor, si
 
 
 class _Values:

@@ -1,4 +1,4 @@
-"""The problems that an experiment can name, and where each is defined."""
+"""The problems that an experiment can name, where each is defined, and what a bare kernel is run with."""
 
 from __future__ import annotations
 
@@ -6,3 +6,10 @@ from __future__ import annotations
 REGISTRY: dict[str, tuple[str, str]] = {
     "gemm": ("profiler.problems.gemm", "Gemm"),
 }
+
+#: Name -> (what its baselines are called before ``_<dtype>``, the function).
+BASELINES: dict[str, tuple[str, str]] = {"gemm": ("cublas", "gemm/torch_gemm.py:matmul")}
+
+#: Name -> the sizes that are timed, and those that are only verified, where the command line says none.
+SIZES: dict[str, list[list[int]]] = {"gemm": [[4096, 4096, 4096]]}
+CHECK_SIZES: dict[str, list[list[int]]] = {"gemm": [[67, 131, 35], [1000, 1001, 999]]}

@@ -1,26 +1,29 @@
-"""Cases: inputs, float64 reference, scale and tolerance of one (contract, size, seed), kept while memory allows.
+"""Cases: inputs, float64 reference, scale and tolerances of one (contract, size, seed), kept while memory allows.
 
 Before a case judges anybody, it is judged itself: a check that zeros, a missing K tile, a 5 % scale or a shuffled
-result would pass is refused (``WeakCheck``).
+result would pass is refused, and so is a problem whose functions leave an output out or return another shape
+(``WeakCheck``).
 """
 
 from __future__ import annotations
 
+import traceback
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from profiler.judge import judge
-from profiler.problem import InOut, Out, Problem
+from profiler.problem import Arg, In, InOut, Out, Problem
 
 _KEPT = 6
+_T = TypeVar("_T")
 
 
 class WeakCheck(Exception):
-    """The tolerance would let a wrong answer pass; nothing is verified with it."""
+    """The check would let a wrong answer pass, or cannot be made at all; nothing is verified with it."""
 
 
 @dataclass
@@ -28,11 +31,15 @@ class Case:
     """One set of inputs with everything needed to judge outputs."""
 
     inputs: dict[str, torch.Tensor]
-    reference: dict[str, torch.Tensor]
-    magnitude: dict[str, torch.Tensor]
-    tolerance: float
-    baseline_error: float | None = None
+    reference: dict[str, torch.Tensor] = field(default_factory=dict)
+    magnitude: dict[str, torch.Tensor] = field(default_factory=dict)
+    tolerances: dict[str, float] = field(default_factory=dict)  #: by output
+    baseline_errors: dict[str, float] | None = None  #: by output; None before the baseline was judged
     baseline_outputs: dict[str, torch.Tensor] | None = field(default=None, repr=False)
+
+    def baseline_error(self, output: str) -> float | None:
+        """Return the baseline's error in an output; None when it is not known."""
+        return (self.baseline_errors or {}).get(output)
 
 
 class Cases:
@@ -70,35 +77,104 @@ class Cases:
         self._made.clear()
 
     def _make(self, contract: str, dims: Mapping[str, int], seed: int) -> Case:
-        problem = self._problem
-        inputs = problem.inputs(dims, contract, self._options, self._init, seed, self._device)
-        reference = problem.reference(inputs, dims, self._options)
-        magnitude = problem.magnitude(inputs, dims, self._options)
-        tolerance = problem.tolerance(dims, contract)
-        for name, values in reference.items():
+        problem, options = self._problem, self._options
+        case = Case(make_inputs(problem, dims, contract, options, self._init, seed, self._device))
+        outputs = problem.outputs()
+        case.reference = dict(_called(problem, "reference", lambda: problem.reference(case.inputs, dims, options)))
+        case.magnitude = dict(_called(problem, "magnitude", lambda: problem.magnitude(case.inputs, dims, options)))
+        for what, values in (("reference", case.reference), ("magnitude", case.magnitude)):
+            _expect(problem, what, values, outputs, dims, options, lambda arg: torch.float64)
+        case.tolerances = _called(problem, "tolerance", lambda: problem.tolerances(dims, contract))
+        missing = [arg.name for arg in outputs if arg.name not in case.tolerances]
+        if missing:
+            raise WeakCheck(f"{problem.__name__}.tolerance gives none for {', '.join(missing)}")
+        for name, values in case.reference.items():
             if not bool(torch.isfinite(values).all()):
                 raise WeakCheck(f"the reference of {name} is not finite for these inputs; choose another `init`")
-        for mutation in problem.mutations(inputs, reference, dims, self._options):
-            passed = all(
-                judge(
-                    mutation.outputs[name].to(output_dtype(problem, name, contract)),
-                    reference[name],
-                    magnitude[name],
-                    tolerance,
-                    output_dtype(problem, name, contract),
-                ).ok
-                for name in reference
-            )
-            if passed:
+        mutations = _called(
+            problem, "mutations", lambda: list(problem.mutations(case.inputs, case.reference, dims, options))
+        )
+        for mutation in mutations:
+            _expect(problem, f"mutations ({mutation.name})", mutation.outputs, outputs, dims, options, None)
+            if all(_passes(problem, case, name, mutation.outputs[name], contract) for name in case.reference):
                 raise WeakCheck(f"the check is too weak at this size: {mutation.name} would pass")
-        return Case(inputs, reference, magnitude, tolerance)
+        return case
+
+
+def make_inputs(
+    problem: type[Problem],
+    dims: Mapping[str, int],
+    contract: str,
+    options: Mapping[str, str],
+    init: Mapping[str, Any],
+    seed: int,
+    device: str,
+) -> dict[str, torch.Tensor]:
+    """Return the problem's In and InOut tensors, of the declared shapes and types; raises ``WeakCheck``."""
+    made = _called(problem, "inputs", lambda: problem.inputs(dims, contract, options, init, seed, device))
+    wanted = [arg for arg in problem.tensors() if isinstance(arg, In | InOut)]
+    _expect(problem, "inputs", made, wanted, dims, options, lambda arg: torch_dtype(arg, contract))
+    return {name: tensor.contiguous() for name, tensor in made.items()}
+
+
+def torch_dtype(arg: Arg, contract: str) -> torch.dtype:
+    """Return the torch dtype of an argument under a contract."""
+    dtype = getattr(torch, arg.dtype_in(contract))
+    assert isinstance(dtype, torch.dtype)
+    return dtype
 
 
 def output_dtype(problem: type[Problem], name: str, contract: str) -> torch.dtype:
     """Return the torch dtype of an output under a contract."""
-    for arg in (*problem.tensors(Out), *problem.tensors(InOut)):
-        if arg.name == name:
-            dtype = getattr(torch, arg.dtype_in(contract))
-            assert isinstance(dtype, torch.dtype)
-            return dtype
+    for arg in problem.tensors():
+        if arg.name == name and isinstance(arg, Out | InOut):
+            return torch_dtype(arg, contract)
     raise KeyError(name)
+
+
+def _passes(problem: type[Problem], case: Case, name: str, output: torch.Tensor, contract: str) -> bool:
+    dtype = output_dtype(problem, name, contract)
+    if dtype.is_floating_point and dtype.itemsize == 1:
+        output = output.to(torch.float32)  # 8-bit floats are converted from there on every device
+    return judge(output.to(dtype), case.reference[name], case.magnitude[name], case.tolerances[name], dtype).ok
+
+
+def _called(problem: type[Problem], function: str, call: Callable[[], _T]) -> _T:
+    """Return what a function of the problem returns; what it raises is the problem's fault, not a variant's."""
+    try:
+        return call()
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        if "CUDA error" in str(error):
+            raise  # the context is lost
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+        said = str(error).strip().splitlines()
+        text = f"{problem.__name__}.{function} raises {type(error).__name__}: {said[0] if said else ''}{place}"
+        raise WeakCheck(text) from error
+
+
+def _expect(
+    problem: type[Problem],
+    function: str,
+    given: Mapping[str, torch.Tensor],
+    wanted: Iterable[Arg],
+    dims: Mapping[str, int],
+    options: Mapping[str, str],
+    dtype: Callable[[Arg], torch.dtype] | None,
+) -> None:
+    """Raise ``WeakCheck`` unless every tensor is there in its shape (and type) and no other is."""
+    listed = {arg.name: arg for arg in wanted}
+    where = f"{problem.__name__}.{function}"
+    for name in given:
+        if name not in listed:
+            raise WeakCheck(f"{where} returns {name!r}; expected {', '.join(listed)}")
+    for name, arg in listed.items():
+        if name not in given:
+            raise WeakCheck(f"{where} leaves {name} out")
+        shape = arg.extents(dims, options)
+        if tuple(given[name].shape) != shape:
+            raise WeakCheck(f"{where}: {name} has the shape {tuple(given[name].shape)}, not {shape}")
+        if dtype is not None and given[name].dtype != dtype(arg):
+            raise WeakCheck(f"{where}: {name} is {given[name].dtype}, not {dtype(arg)}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from profiler.judge import aggregate, judge
-from profiler.problem import InOut, Out, Problem
+from profiler.judge import aggregate, exact, judge
+from profiler.problem import InOut, Problem
 from profiler.sizes import size_key
 from profiler.worker.buffers import FLOAT_POISON, INTEGER_POISON, Guarded
 from profiler.worker.cases import Case, Cases, WeakCheck, output_dtype
@@ -18,18 +18,26 @@ from profiler.worker.device import Device
 from profiler.worker.launchable import Bound, CudaVariant, LaunchError, PythonVariant
 
 #: Output types whose own rounding is coarse: their aggregate (scale, rms) is tested too.
-COARSE = (torch.float16, torch.bfloat16)
+COARSE = (torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
 #: A launch that has finished although its stream is held ran somewhere else; this is how long it is given to do so.
 _STRAY_WAIT_S = 0.02
 
 
 @dataclass
 class Verdict:
-    """What a check says: ``ok``, ``wrong_result``, ``launch_failed`` or ``crashed``, and why."""
+    """What a check says: ``ok``, ``wrong_result``, ``launch_failed`` or ``crashed``, and why.
+
+    ``error``, ``tolerance`` and ``baseline_error`` are of ``output``: the one that is wrong, else the one that comes
+    nearest to its tolerance. ``errors`` has every judged output's.
+    """
 
     status: str
     reason: str = ""
     error: float | None = None
+    tolerance: float | None = None
+    baseline_error: float | None = None
+    output: str = ""
+    errors: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -55,7 +63,7 @@ def make_buffers(
 ) -> Buffers:
     """Return buffers for a case: its inputs, and fresh poisoned outputs."""
     outputs, originals = {}, {}
-    for arg in (*problem.tensors(Out), *problem.tensors(InOut)):
+    for arg in problem.outputs():
         guarded = Guarded.empty(arg.extents(dims, options), output_dtype(problem, arg.name, contract), "cuda")
         outputs[arg.name] = guarded
         if isinstance(arg, InOut):
@@ -71,27 +79,31 @@ def judge_outputs(problem: type[Problem], case: Case, contract: str, bound: Boun
         damage = guarded.damage()
         if damage:
             return Verdict("wrong_result", f"writes outside of {name}: {damage}")
-    worst = 0.0
-    for name, got in bound.outputs().items():
-        if name not in case.reference:
-            continue
-        expected = buffers.outputs[name].tensor
+    found = bound.outputs()
+    verdict = Verdict("ok")
+    for name, reference in case.reference.items():
+        got, expected = found[name], buffers.outputs[name].tensor
         if got.shape != expected.shape or got.dtype != expected.dtype:
             return Verdict(
                 "wrong_result",
                 f"{name} is {got.dtype} {tuple(got.shape)}, not {expected.dtype} {tuple(expected.shape)}",
             )
-        reference, magnitude = case.reference[name], case.magnitude[name]
-        judgement = judge(got, reference, magnitude, case.tolerance, got.dtype)
-        worst = max(worst, judgement.error) if judgement.error == judgement.error else judgement.error
-        if not judgement.ok:
-            return Verdict("wrong_result", _wrong_text(name, got, reference, judgement.worst_index), worst)
-        if got.dtype in COARSE:
-            baseline = (case.baseline_outputs or {}).get(name)
-            fine, text = aggregate(got, reference, baseline)
-            if not fine:
-                return Verdict("wrong_result", f"{name}: {text}", worst)
-    return Verdict("ok", "", worst)
+        tolerance = case.tolerances[name]
+        judgement = judge(got, reference, case.magnitude[name], tolerance, got.dtype)
+        reason = "" if judgement.ok else _wrong_text(name, got, reference, judgement.worst_index)
+        if judgement.ok and got.dtype in COARSE:
+            fine, text = aggregate(got, reference, (case.baseline_outputs or {}).get(name))
+            reason = "" if fine else f"{name}: {text}"
+        errors = {**verdict.errors, name: judgement.error}
+        nearest = not verdict.output or _share(judgement.error, tolerance) > _share(verdict.error, verdict.tolerance)
+        if reason or nearest:
+            verdict = Verdict(
+                "wrong_result" if reason else "ok", reason, judgement.error, tolerance, case.baseline_error(name), name
+            )
+        verdict.errors = errors
+        if reason:
+            break
+    return verdict
 
 
 def check_once(
@@ -120,7 +132,7 @@ def check_once(
             for pattern in FLOAT_POISON if floats else INTEGER_POISON:
                 for name, guarded in buffers.outputs.items():
                     if name not in buffers.originals:
-                        guarded.poison(pattern)
+                        guarded.poison(FLOAT_POISON[0] if guarded.tensor.is_floating_point() else pattern)
                 buffers.restore()
                 torch.cuda.synchronize()
                 bound.launch()
@@ -129,9 +141,9 @@ def check_once(
                 if verdict.status != "ok":
                     break
                 for name, tensor in case.inputs.items():
-                    if name not in buffers.originals and not torch.equal(tensor, pristine[name]):
+                    if name not in buffers.originals and not same_bytes(tensor, pristine[name]):
                         tensor.copy_(pristine[name])
-                        verdict = Verdict("wrong_result", f"changes its input {name}", verdict.error)
+                        verdict = replace(verdict, status="wrong_result", reason=f"changes its input {name}")
             if verdict.status == "ok" and stray:
                 verdict = _stray(bound, buffers, device, verdict)
             outputs = {name: tensor.clone() for name, tensor in bound.outputs().items()}
@@ -166,15 +178,16 @@ def run_check(
     }
     try:
         case = cases.get(contract, dims, job["seed"])
-        row["tolerance"] = case.tolerance
-        if baseline is not None and case.baseline_error is None and baseline is not variant:
+        if baseline is not None and case.baseline_errors is None and baseline is not variant:
             judged, outputs = check_once(baseline, problem, case, contract, dims, options, device)
-            case.baseline_error = judged.error
+            case.baseline_errors = judged.errors
             if judged.status == "ok":
                 case.baseline_outputs = outputs
         verdict, _ = check_once(variant, problem, case, contract, dims, options, device, stray=job.get("stray", False))
-        row["baseline_error"] = case.baseline_error
-        row.update(status=verdict.status, reason=verdict.reason, error=verdict.error)
+        row.update(
+            status=verdict.status, reason=verdict.reason, error=verdict.error, tolerance=verdict.tolerance,
+            baseline_error=verdict.baseline_error,
+        )  # fmt: skip
     except WeakCheck as error:
         row.update(status="wrong_result", reason=f"not verified: {error}")
     except LaunchError as error:
@@ -204,23 +217,38 @@ def _stray(bound: Bound, buffers: Buffers, device: Device, verdict: Verdict) -> 
         with torch.cuda.stream(side):
             time.sleep(_STRAY_WAIT_S)
             written = any(
-                not guarded.untouched() for name, guarded in buffers.outputs.items() if name not in buffers.originals
+                not same_bytes(guarded.tensor, buffers.originals[name])
+                if name in buffers.originals
+                else not guarded.untouched()
+                for name, guarded in buffers.outputs.items()
             )
             side.synchronize()
     device.release()
     torch.cuda.synchronize()
     if device.block_gave_up():
-        return Verdict(
-            "wrong_result", "launch synchronises (or waits for the device); it must only enqueue", verdict.error
-        )
+        reason = "launch synchronises (or waits for the device); it must only enqueue"
+        return replace(verdict, status="wrong_result", reason=reason)
     if written:
-        return Verdict("wrong_result", "launch works on another stream than the one it was given", verdict.error)
+        reason = "launch works on another stream than the one it was given"
+        return replace(verdict, status="wrong_result", reason=reason)
     return verdict
+
+
+def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one type hold the same bytes; NaN equals itself, and 8-bit floats need no comparison."""
+    return bool(torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8)))
+
+
+def _share(error: float | None, tolerance: float | None) -> float:
+    """Return how much of its tolerance an error takes up."""
+    if not error:
+        return 0.0
+    return error / tolerance if tolerance else float("inf")
 
 
 def _wrong_text(name: str, got: torch.Tensor, reference: torch.Tensor, worst: tuple[int, ...]) -> str:
     place = ", ".join(str(i) for i in worst)
-    nans = int(torch.isnan(got).sum())
+    nans = int(torch.isnan(exact(got)).sum()) if got.is_floating_point() else 0
     if nans:
         return f"{name} has {nans} NaN (never written, or computed so) of {got.numel()}"
     return f"{name}[{place}] is {float(got[worst]):.6g}, the reference {float(reference[worst]):.6g}"

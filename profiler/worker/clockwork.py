@@ -30,7 +30,7 @@ GRAPH_BELOW_NS = 10_000.0
 #: A slow variant gets fewer samples: as many as fit into this time, but never fewer than the minimum.
 SAMPLE_BUDGET_NS = 2.0e9
 MINIMUM_SAMPLES = 8
-_GRAPH_NODES = 64
+GRAPH_NODES = 64
 _ROTATE_L2_MULTIPLE = 3
 TIMING_SEED_OFFSET = 1000
 
@@ -94,11 +94,11 @@ def time_size(
     with torch.cuda.stream(device.stream):
         for spec, variant in variants:
             emit("begin", variant=spec["name"], size=key, what="prepare")
-            with _blame(spec["name"]):
-                contenders.append(_prepare(spec, variant, plan, problem, cases, options, seed))
+            with blame(spec["name"]):
+                contenders.append(prepare(spec, variant, plan, problem, cases, options, seed))
         for contender in contenders:
             emit("begin", variant=contender.name, size=key, what="estimate")
-            with _blame(contender.name):
+            with blame(contender.name):
                 _choose_method(contender, plan, device, problem, cases, options, seed)
             emit(
                 "method", variant=contender.name, size=key, method=contender.method, cache=plan.cache,
@@ -114,10 +114,10 @@ def time_size(
                 if not _due(contender, round_index, plan.samples):
                     continue
                 emit("begin", variant=contender.name, size=key, what="time")
-                with _blame(contender.name):
+                with blame(contender.name):
                     row = _sample(contender, plan, device)
                     if round_index in contender.checked_rounds:
-                        _check_timed(contender, problem, cases, plan, seed, emit, key)
+                        check_timed(contender, problem, cases, plan, seed, emit, key)
                 state = watch.state
                 emit(
                     "sample", variant=contender.name, size=key, process=plan.process, order=round_index,
@@ -136,7 +136,7 @@ def close(contenders: Sequence[Contender]) -> None:
             bound.close()
 
 
-def _prepare(
+def prepare(
     spec: Mapping[str, Any],
     variant: CudaVariant | PythonVariant,
     plan: Plan,
@@ -145,6 +145,7 @@ def _prepare(
     options: Mapping[str, str],
     seed: int,
 ) -> Contender:
+    """Return a variant bound to one set of buffers, and launched twice."""
     contract = spec["dtype"]
     case = cases.get(contract, plan.dims, seed)
     buffers = make_buffers(problem, case, contract, plan.dims, options)
@@ -174,28 +175,48 @@ def _choose_method(
         contender.checked_rounds = {taken[len(taken) // 2], taken[-1]}
     if contender.estimate_ns >= GRAPH_BELOW_NS or contender.sets[0][0].originals:
         return
-    set_bytes = sum(t.numel() * t.element_size() for t in contender.sets[0][0].tensors().values())
-    set_bytes += sum(t.numel() * t.element_size() for t in contender.sets[0][0].inputs.values())
-    wanted = 1
-    if plan.cache == "cold":
-        wanted = max(2, min(_GRAPH_NODES, math.ceil(_ROTATE_L2_MULTIPLE * device.l2_bytes / set_bytes)))
+    add_sets(contender, plan, device, problem, cases, options, seed, least=2 if plan.cache == "cold" else 1)
+    if capture(contender, device):
+        contender.method, contender.launches = "graph", GRAPH_NODES
+
+
+def add_sets(
+    contender: Contender,
+    plan: Plan,
+    device: Device,
+    problem: type[Problem],
+    cases: Cases,
+    options: Mapping[str, str],
+    seed: int,
+    *,
+    least: int,
+) -> None:
+    """Give a contender buffer sets to rotate, larger together than L2; only its own one when ``least`` is one."""
+    first = contender.sets[0][0]
+    set_bytes = sum(t.numel() * t.element_size() for t in (*first.tensors().values(), *first.inputs.values()))
+    wanted = min(GRAPH_NODES, math.ceil(_ROTATE_L2_MULTIPLE * device.l2_bytes / set_bytes)) if least > 1 else 1
     case = cases.get(contender.contract, plan.dims, seed)
-    while len(contender.sets) < wanted:
+    while len(contender.sets) < max(least, wanted):
         buffers = make_buffers(problem, case, contender.contract, plan.dims, options)
         buffers.inputs = {name: tensor.clone() for name, tensor in case.inputs.items()}
         bound = contender.variant.bind(buffers.inputs, buffers.tensors(), plan.dims)
         bound.launch()
         contender.sets.append((buffers, bound))
     torch.cuda.synchronize()
+
+
+def capture(contender: Contender, device: Device) -> bool:
+    """Capture launches over all buffer sets in a graph; False when the variant cannot be captured."""
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.graph(graph, stream=device.stream):
-            for node in range(_GRAPH_NODES):
+            for node in range(GRAPH_NODES):
                 contender.sets[node % len(contender.sets)][1].launch()
     except (RuntimeError, LaunchError):
         torch.cuda.synchronize()
-        return  # not capturable: single launches it is, and the method says so
-    contender.graph, contender.method, contender.launches = graph, "graph", _GRAPH_NODES
+        return False  # single launches it is, and the method says so
+    contender.graph = graph
+    return True
 
 
 def _warm_up(contenders: Sequence[Contender], plan: Plan, device: Device, emit: Emit, key: str) -> None:
@@ -203,7 +224,7 @@ def _warm_up(contenders: Sequence[Contender], plan: Plan, device: Device, emit: 
     while True:
         for contender in contenders:
             emit("begin", variant=contender.name, size=key, what="warm up")
-            with _blame(contender.name):
+            with blame(contender.name):
                 _sample(contender, plan, device)
             if time.monotonic() >= deadline:
                 return
@@ -241,7 +262,7 @@ def _sample(contender: Contender, plan: Plan, device: Device) -> dict[str, float
     return {"time_ns": total_ns / contender.launches, "sm_clock_mhz": device.sm_clock_mhz()}
 
 
-def _check_timed(
+def check_timed(
     contender: Contender,
     problem: type[Problem],
     cases: Cases,
@@ -256,7 +277,8 @@ def _check_timed(
     verdict = judge_outputs(problem, case, contender.contract, bound, buffers)
     emit(
         "check", variant=contender.name, size=key, when="during", seed=seed, status=_timed_status(verdict),
-        reason=verdict.reason, error=verdict.error, tolerance=case.tolerance, baseline_error=case.baseline_error,
+        reason=verdict.reason, error=verdict.error, tolerance=verdict.tolerance,
+        baseline_error=verdict.baseline_error,
     )  # fmt: skip
 
 
@@ -269,7 +291,7 @@ def _due(contender: Contender, round_index: int, rounds: int) -> bool:
     return (round_index + 1) * contender.samples // rounds > round_index * contender.samples // rounds
 
 
-class _blame:
+class blame:
     """Turns errors inside into :class:`Failed` of the named contender."""
 
     def __init__(self, name: str) -> None:

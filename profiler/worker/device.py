@@ -104,10 +104,9 @@ class Device:
             raise RuntimeError(f"a helper kernel failed with CUDA error {code}")
 
 
-def hello() -> dict[str, Any]:
-    """Return the facts of this process: device, versions."""
-    properties = torch.cuda.get_device_properties(0)
-    versions: dict[str, str | None] = {
+def versions() -> dict[str, str | None]:
+    """Return the versions of what this process works with; the GPU is not touched."""
+    found: dict[str, str | None] = {
         "python": sys.version.split()[0],
         "torch": torch.__version__,
         "torch_cuda": torch.version.cuda,
@@ -115,9 +114,15 @@ def hello() -> dict[str, Any]:
     try:
         import triton
 
-        versions["triton"] = triton.__version__
+        found["triton"] = triton.__version__
     except ImportError:
-        versions["triton"] = None
+        found["triton"] = None
+    return found
+
+
+def hello() -> dict[str, Any]:
+    """Return the facts of this process: device, versions."""
+    properties = torch.cuda.get_device_properties(0)
     return {
         "gpu": {
             "name": properties.name,
@@ -127,7 +132,7 @@ def hello() -> dict[str, Any]:
             "memory_bytes": properties.total_memory,
             "compute_capability": f"{properties.major}.{properties.minor}",
         },
-        "versions": versions,
+        "versions": versions(),
     }
 
 

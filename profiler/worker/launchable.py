@@ -124,9 +124,11 @@ class CudaVariant:
 
 
 class PythonVariant:
-    """``fn(*inputs, out)``: fills ``out`` and returns None, or returns the result.
+    """``fn(*inputs, out=out)``: fills ``out`` and returns None, or returns the result (a tuple of several).
 
-    Keyword-only parameters named ``size``, ``dtype``, ``options`` or like a param are filled in by name. A function
+    The inputs are the In and InOut tensors in the order of the problem's ``args``; InOut tensors are changed in place.
+    ``out`` is the Out tensor, a tuple of them when there are several, and not passed when there is none. Keyword-only
+    parameters named ``size``, ``dtype``, ``options``, like a scalar or like a param are filled in by name. A function
     ``setup`` in the same file, when there is one, is called once per set of buffers with the same arguments.
     """
 
@@ -138,27 +140,31 @@ class PythonVariant:
         self._function = function
         self._setup = getattr(module, "setup", None)
         self._problem = problem
-        self._offered = {**spec["params"], "dtype": spec["dtype"], "options": dict(options)}
+        scalars = {a.name: problem.scalar(a.name, spec["dtype"]) for a in problem.args if isinstance(a, Scalar)}
+        self._offered = {**scalars, **spec["params"], "dtype": spec["dtype"], "options": dict(options)}
 
     def bind(
         self, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor], dims: Mapping[str, int]
     ) -> Bound:
         """Return the function bound to buffers."""
-        positional = [inputs[arg.name] for arg in self._problem.tensors(In)]
-        positional += [outputs[arg.name] for arg in self._problem.tensors(InOut)]
-        outs = [outputs[arg.name] for arg in self._problem.tensors(Out)]
-        out: Any = outs[0] if len(outs) == 1 else tuple(outs)
+        given = {**inputs, **outputs}
+        positional = [given[arg.name] for arg in self._problem.tensors() if isinstance(arg, In | InOut)]
         names = [arg.name for arg in self._problem.tensors(Out)]
-        keywords = self._keywords(self._function, dims)
+        outs = tuple(outputs[name] for name in names)
+        filled: dict[str, Any] = {"out": outs[0] if len(outs) == 1 else outs} if outs else {}
+        keywords = {**filled, **self._keywords(self._function, dims)}
         if callable(self._setup):
-            self._setup(*positional, out=out, **self._keywords(self._setup, dims))
+            self._setup(*positional, **filled, **self._keywords(self._setup, dims))
         state: dict[str, torch.Tensor] = dict(outputs)
         function = self._function
 
         def launch() -> None:
-            result = function(*positional, out=out, **keywords)
+            result = function(*positional, **keywords)
             if result is not None:
                 results = result if isinstance(result, tuple) else (result,)
+                if len(results) != len(names):
+                    wanted = ", ".join(names) or "nothing (its outputs are changed in place)"
+                    raise LaunchError(f"returns {len(results)} results; expected {wanted}, or None with out= filled")
                 state.update(zip(names, results, strict=True))
 
         return Bound(launch, lambda: state, keep=[inputs, outputs])

@@ -1,4 +1,8 @@
-"""The worker's main loop: ``python -m profiler.worker.main --reply-fd N``; commands on stdin, events on N."""
+"""The worker's main loop: ``python -m profiler.worker.main --reply-fd N``; commands on stdin, events on N.
+
+Everything is imported at once and the GPU is opened at the first command, so that a worker may be started early, while
+kernels are built and before the card's lock is held.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +22,22 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--reply-fd", type=int, required=True)
     replies = Replies(parser.parse_args(argv).reply_fd)
     try:
+        from profiler.worker.device import versions
         from profiler.worker.serve import Server
+
+        versions()  # imports Triton, where it is
     except ImportError as error:
         replies.send("fatal", reason=f"the worker cannot import what it needs: {error}")
         return 1
-    try:
-        server = Server(replies)
-    except Exception as error:  # a GPU that is there and broken says so in many ways
-        replies.send("fatal", reason=f"the device cannot be used: {str(error).strip().splitlines()[0]}")
-        return 1
+    server: Server | None = None
     for line in sys.stdin:
         command: Mapping[str, Any] = json.loads(line)
+        if server is None:
+            try:
+                server = Server(replies)
+            except Exception as error:  # a GPU that is there and broken says so in many ways
+                replies.send("fatal", reason=f"the device cannot be used: {str(error).strip().splitlines()[0]}")
+                return 1
         if not server.serve(command):
             # The CUDA context is lost: even a normal exit may hang in destructors.
             sys.stdout.flush()

@@ -59,6 +59,13 @@ class CardWatch:
         if self._thread is not None:
             self._thread.join(timeout=1)
 
+    def energy_j(self) -> float | None:
+        """Return the energy that the card has used since the driver was loaded; None where it does not say."""
+        if self._thread is None:
+            return None
+        value = _value(lambda: self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle) / 1000.0)
+        return None if value is None else float(value)
+
     def _loop(self) -> None:
         while not self._stop.wait(_PERIOD_S):
             self._read()

@@ -18,7 +18,7 @@ import torch
 from profiler.model import ProblemRef
 from profiler.ncu_command import DOMAIN, range_name
 from profiler.problem_file import problem_class
-from profiler.worker.cases import Case
+from profiler.worker.cases import Case, make_inputs
 from profiler.worker.checks import make_buffers
 from profiler.worker.launchable import load
 
@@ -44,8 +44,8 @@ def main(argv: list[str] | None = None) -> int:
             key = (contract, pair["size"])
             if key not in cases:
                 cases.clear()
-                inputs = problem.inputs(dims, contract, options, dict(ref.init), spec["seed"], "cuda")
-                cases[key] = Case(inputs, {}, {}, 0.0)
+                made = make_inputs(problem, dims, contract, options, dict(ref.init), spec["seed"], "cuda")
+                cases[key] = Case(made)
             buffers = make_buffers(problem, cases[key], contract, dims, options)
             torch.cuda.synchronize()
             with torch.cuda.stream(stream):

@@ -1,9 +1,10 @@
 """The conversation between the pipeline and a worker: one JSON object a line, commands in, events out.
 
-Commands (``cmd``): ``hello``, ``verify``, ``time``. Events (``event``): ``hello``; ``begin`` (variant, size, what: the
-pipeline blames the last one when the worker is lost); ``check`` (a row of the frame ``checks``); ``sample`` (a row of
-``samples``); ``method``; ``note``; ``failed`` (variant, status, reason, fatal: the context is lost and the worker
-ends); ``done``.
+Commands (``cmd``): ``hello``, ``verify``, ``time``, ``sustained``, ``ceilings``. Events (``event``): ``hello``;
+``begin`` (variant, size, what: the pipeline blames the last one when the worker is lost); ``check`` (a row of the frame
+``checks``); ``sample`` (a row of ``samples``); ``method``; ``note``; ``unsustained`` (variant, size, reason);
+``ceiling`` (a row of ``ceilings``, or ``value`` null and ``why``); ``unmeasured`` (reason: the ceilings ended early);
+``failed`` (variant, status, reason, fatal: the context is lost and the worker ends); ``done``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 from profiler.model import ProblemRef
 from profiler.problem import Problem
 from profiler.problem_file import problem_class
-from profiler.worker import clockwork
+from profiler.worker import ceilings, clockwork, sustained
 from profiler.worker.cases import Cases, WeakCheck
 from profiler.worker.checks import run_check
 from profiler.worker.device import Device, hello, is_context_lost
@@ -35,20 +35,38 @@ class Server:
         if what == "hello":
             self._replies.send("hello", **self._facts)
             return True
-        self._open(command)
-        healthy = self._verify(command) if what == "verify" else self._time(command)
+        serving = {"verify": self._verify, "ceilings": self._ceilings}.get(what, self._time)
+        if what != "ceilings":
+            self._open(command)
+        healthy = serving(command)
         self._replies.send("done", healthy=healthy)
         return healthy
 
     def _open(self, command: Mapping[str, Any]) -> None:
-        if self._device is None:
-            self._device = Device(command.get("helpers"))
+        self._open_device(command)
         if self._problem is None:
             spec = command["problem"]
             ref = ProblemRef(spec["kind"], spec["file"], spec["options"], (), (), spec["init"])
             self._problem = problem_class(ref)
             self._options = dict(spec["options"])
             self._cases = Cases(self._problem, self._options, spec["init"])
+
+    def _open_device(self, command: Mapping[str, Any]) -> Device:
+        if self._device is None:
+            self._device = Device(command.get("helpers"))
+        return self._device
+
+    def _ceilings(self, command: Mapping[str, Any]) -> bool:
+        """Measure the ceilings; whatever goes wrong ends them, and nothing else unless the context is lost."""
+        device = self._open_device(command)
+        capability = (int(device.properties.major), int(device.properties.minor))
+        try:
+            ceilings.measure(command["library"], device, capability, self._replies.send)
+        except (RuntimeError, OSError) as error:
+            lines = str(error).strip().splitlines()
+            self._replies.send("unmeasured", reason=lines[0] if lines else type(error).__name__)
+            return not is_context_lost()
+        return True
 
     def _variant(self, spec: Mapping[str, Any]) -> CudaVariant | PythonVariant | None:
         """Return a loaded variant, or None after a ``failed`` event."""
@@ -123,8 +141,9 @@ class Server:
         watch = CardWatch(self._facts["gpu"]["uuid"])
         plan = clockwork.Plan(**command["plan"])
         contenders: list[clockwork.Contender] = []
+        timed = sustained.sustain_size if command["cmd"] == "sustained" else clockwork.time_size
         try:
-            contenders = clockwork.time_size(
+            contenders = timed(
                 plan, ready, self._problem, self._cases, self._options, self._device, watch, self._replies.send
             )
         except clockwork.Failed as failed:

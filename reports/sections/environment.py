@@ -32,6 +32,7 @@ def build(data: RunData, facts: Environment, files: Sequence[tuple[str, str]]) -
         "gaps": facts.gaps,
         "notes": facts.notes,
         "origins": facts.origins,
+        "controls": facts.controls,
         "files": files,
         "glossary": _glossary(data),
     }

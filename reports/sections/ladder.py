@@ -46,12 +46,29 @@ def build(data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
             }
             for size in sorted(sizes, key=lambda s: s != data.largest_size)
         ],
+        "filters": _filters(rows, sizes),
+        "has_baselines": any(row.is_baseline for row in rows) and not all(row.is_baseline for row in rows),
+        "several_origins": len({_from(row) for row in rows}) > 1,
+        "rate_unit": next((row.rate_unit for row in rows if row.rate is not None), "FLOP/s"),
         "has_sustained": any(row.sustained for row in rows),
         "has_spills": any((row.spill_bytes.value or 0) > 0 for row in rows),
         "figure": ladder_figure(rows, sizes),
         "sizes_figure": sizes_figure(rows, sizes),
         "origin": _origin(data, rows),
     }
+
+
+def _filters(rows: Sequence[LadderRow], sizes: Sequence[str]) -> list[dict[str, Any]]:
+    """The choices above the table, each only where there is something to choose; the empty value shows all."""
+    statuses = [(text, text) for text in dict.fromkeys(formatting.status(row.status) for row in rows)]
+    dtypes = [(dtype, dtype) for dtype in dict.fromkeys(row.dtype or "no contract" for row in rows)]
+    shown = [(size, formatting.size(size)) for size in sizes]
+    choices = (("contract", "Contract", dtypes), ("size", "Size", shown), ("status", "Status", statuses))
+    return [
+        {"key": key, "label": label, "options": [("", "all"), *options]}
+        for key, label, options in choices
+        if len(options) > 1
+    ]
 
 
 def _origin(data: RunData, rows: Sequence[LadderRow]) -> str:
@@ -72,6 +89,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {
         "figure": figure,
         "unit": rest,
+        "variant": row.variant,
         "dtype": verdict.dtype,
         "sentence": verdict.sentence,
         "href": f"#{row_id(row, verdict.size)}",
@@ -82,8 +100,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def row_id(row: LadderRow, largest: str) -> str:
-    """Return the id of a row, for links to it: ``variant-NAME`` at the largest size, else with the size."""
-    name = f"variant-{slug(row.variant)}"
+    """Return the id of a row, for links to it: ``row-NAME`` at the largest size, else with the size."""
+    name = f"row-{slug(row.variant)}"
     return name if row.size == largest else f"{name}-at-{size_slug(row.size)}"
 
 

@@ -14,7 +14,7 @@ from reports.roofline_figure import roofline_figure
 _ROOF_ORIGIN = {
     "counter": "counter, at this pass's clock",
     "measured": "measured by a small kernel in this run",
-    "nominal": "nominal",
+    "nominal": "nominal: units, rate and highest clock multiplied",
 }
 
 
@@ -24,7 +24,7 @@ def build(data: RunData, lines: Sequence[Roofline], rows: Sequence[LadderRow]) -
     return {
         "figure": roofline_figure(lines, data.sizes, data.baselines),
         "model": any(line.model for line in lines),
-        "why": str(profile.get("reason") or ""),
+        "why": str(profile.get("reason") or "") or _no_dot(lines),
         "hint": str(profile.get("hint") or ""),
         "flags": sorted({f"{p.variant}: {p.flag}" for line in lines for p in line.points if p.flag}),
         "tables": [
@@ -38,6 +38,12 @@ def build(data: RunData, lines: Sequence[Roofline], rows: Sequence[LadderRow]) -
         ],
         "shares": _shares(rows, data.largest_size),
     }
+
+
+def _no_dot(lines: Sequence[Roofline]) -> str:
+    """Why no variant has a dot, when all of them lack it for the same few reasons."""
+    reasons = list(dict.fromkeys(point.why for line in lines for point in line.points if point.why))
+    return "; ".join(reasons[:2]) if reasons and not any(line.model for line in lines) else ""
 
 
 def _point(point: Point) -> dict[str, Any]:

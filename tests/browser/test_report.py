@@ -2,89 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from conftest import browser
-from make_run import FAULTS, RUNGS, SMALL_SIZES, make_run
-
-from reports.render import render_run
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from report_browser import HOSTILE, NARROW, WIDE, Opened
 
 pytestmark = pytest.mark.browser
-ARGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--no-first-run",
-)  # fmt: skip
-WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-HOSTILE = ("</script><script>window.pwned=1</script>", "x" * 2000, "größe<!--😀", "<img src=x onerror=window.pwned=1>")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = browser()
-    if path is None:
-        pytest.skip("there is no Chromium here")
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=list(ARGS))
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    base = tmp_path_factory.mktemp("reports")
-    hostile = [dataclasses.replace(r, name=n) for r, n in zip(RUNGS[:4], HOSTILE, strict=True)]
-    options: dict[str, dict[str, Any]] = {
-        "full": {},
-        "sizes": {"sizes": SMALL_SIZES, "processes": 2, "samples": 12},
-        "faults": {"faults": FAULTS},
-        "static": {"timed": False},
-        "no_counters": {"counters": False},
-        "hostile": {"rungs": [*hostile, *RUNGS[4:]]},
-    }
-    return {name: render_run(make_run(base / name, **some).path) for name, some in options.items()}
-
-
-class Opened:
-    """A page that remembers what it said and what it asked for."""
-
-    def __init__(self, page: Page, url: str) -> None:
-        self.page = page
-        self.said: list[str] = []
-        self.requests: list[str] = []
-        page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
-        page.on("request", lambda request: self.requests.append(request.url))
-        page.goto(url)
-        page.wait_for_function("() => [...document.querySelectorAll('.plot')].every(p => p.dataset.drawn)")
-        page.wait_for_timeout(100)
-
-    def js(self, script: str) -> Any:
-        return self.page.evaluate(script)
-
-    def drawn(self) -> None:
-        self.page.wait_for_timeout(250)
-
-
-@pytest.fixture
-def opened(chromium: Browser, reports: dict[str, Path]) -> Iterator[Any]:
-    pages: list[Page] = []
-
-    def open_page(name: str, fragment: str = "", size: dict[str, int] = WIDE, scheme: str = "light") -> Opened:
-        page = chromium.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
-        pages.append(page)
-        return Opened(page, reports[name].as_uri() + fragment)
-
-    yield open_page
-    for page in pages:
-        page.close()
 
 
 @pytest.mark.parametrize("name", ["full", "sizes", "faults", "static", "no_counters", "hostile"])
@@ -105,10 +29,11 @@ def test_names_are_text_and_run_nothing(opened: Any) -> None:
 def test_charts_are_drawn(opened: Any) -> None:
     page = opened("sizes")
     assert page.js("[...document.querySelectorAll('.plot')].map(p => p.dataset.figure)") == [
-        "chart-ladder", "chart-sizes", "chart-roofline", "chart-stalls",
+        "chart-ladder", "chart-sizes", "chart-roofline", "chart-stalls", "chart-why",
     ]  # fmt: skip
     for figure, mark in (("chart-ladder", ".point path"), ("chart-sizes", ".scatterlayer .js-line"),
-                         ("chart-roofline", ".scatterlayer .point"), ("chart-stalls", ".point path")):  # fmt: skip
+                         ("chart-roofline", ".scatterlayer .point"), ("chart-stalls", ".point path"),
+                         ("chart-why", ".point path")):  # fmt: skip
         assert page.js(f"document.querySelectorAll('#{figure} {mark}').length") > 4
     labels = page.js("[...document.querySelectorAll('#chart-roofline .annotation-text')].map(t => t.textContent)")
     assert {"naive", "shared", "tile_2d", "double_buffer", "cublas_fp32"} <= set(labels)
@@ -240,7 +165,11 @@ def test_a_narrow_page_does_not_scroll_sideways(opened: Any, name: str) -> None:
 
 def test_every_chart_has_its_numbers_in_a_table(opened: Any) -> None:
     page = opened("full")
-    assert page.js("[...document.querySelectorAll('details.twin')].map(d => d.id)") == ["roofline-table", "stall-table"]
+    assert page.js("[...document.querySelectorAll('details.twin')].map(d => d.id)") == [
+        "roofline-table",
+        "stall-table",
+        "why-table",
+    ]
     cells = page.js("document.querySelectorAll('#roofline-table tbody tr').length")
     assert cells >= 8 * 4
     assert page.js("document.querySelectorAll('table.ladder tbody tr:not(.group)').length") == 8
@@ -271,3 +200,46 @@ def test_the_ladder_copies_as_markdown(opened: Any) -> None:
     assert lines[2].startswith("| Variant | Status | Time | Rate |")
     assert lines[4].startswith("| naive | ● ok | ")
     assert len(lines) == 12
+
+
+def test_a_step_is_explained_by_link_by_choice_and_by_key(opened: Any) -> None:
+    page = opened("full", "#chart-why&against=before&step=tile_2d")
+    ticks = "[...document.querySelectorAll('#chart-why .ytick text')].map(t => t.textContent)"
+    title = "document.querySelector('#chart-why .annotation-text').textContent"
+    assert page.js(title) == "tile_2d over shared"
+    labels = page.js(ticks)
+    assert labels[0].startswith("instructions ")
+    assert labels[-1] == "speed-up"
+    page.page.locator("#chart-why label", has_text="the baseline").click()
+    page.drawn()
+    assert page.js(title) == "tile_2d over cublas_fp32"
+    assert "against=baseline" in page.js("location.hash")
+    page.page.focus("#chart-why .plot")
+    page.page.keyboard.press("ArrowRight")
+    page.page.wait_for_selector("#chart-why .hoverlayer .hovertext")
+    assert page.js("document.getElementById('live').textContent").startswith("instructions: ")
+    assert page.said == []
+
+
+def test_a_rung_without_one_before_it_says_so_in_the_chart(opened: Any) -> None:
+    page = opened("full", "#chart-why&against=before&step=naive")
+    assert "is the first timed rung" in page.js("document.querySelector('#chart-why .annotation-text').textContent")
+    assert page.js("document.querySelectorAll('#chart-why .point').length") == 0
+
+
+def test_a_link_to_a_step_shows_it_and_the_page_leads_on_to_its_chart(opened: Any) -> None:
+    page = opened("full", "#why-double_buffer")
+    page.page.wait_for_timeout(600)
+    top = page.js("document.getElementById('why-double_buffer').getBoundingClientRect().top")
+    assert 0 <= top < WIDE["height"]
+    page.page.locator("#why-double_buffer details[open] a", has_text="Show in the chart").first.click()
+    page.drawn()
+    assert page.js("document.querySelector('input[name=chart-why-step]:checked').value") == "double_buffer"
+
+
+def test_bars_of_lost_time_are_hatched(opened: Any) -> None:
+    page = opened("full", "#chart-why&against=before&step=tile_2d")
+    fills = page.js("[...document.querySelectorAll('#chart-why .point path')].map(p => p.style.fill)")
+    costs = page.js("document.querySelector('#chart-why .plot').data[0].x.filter(x => x < 0).length")
+    assert costs > 0
+    assert sum("url(" in fill for fill in fills) == costs

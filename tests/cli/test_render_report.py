@@ -43,15 +43,19 @@ def test_output_and_json(run: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         ([], "Missing argument"),
         (["{run}", "{run}", "-o", "x.html"], "--output names one file, but 2 runs are given"),
         (["{run}", "-o", "{run}/no/such/x.html"], "cannot write the report"),
-        (["{file}"], "are not rendered by this version"),
+        (["{file}"], "k.ncu-rep holds no launches"),
+        (["{nsys}"], "is a Nsight Systems report"),
+        (["{folder}"], "is a folder, not a file"),
     ],
 )
 def test_usage_errors_are_one_line_and_exit_2(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    file = tmp_path / "k.ncu-rep"
+    file, nsys, folder = (tmp_path / name for name in ("k.ncu-rep", "k.nsys-rep", "folder.ncu-rep"))
     file.write_bytes(b"NVR\0")
-    filled = [part.format(run=run, file=file) for part in arguments]
+    nsys.write_bytes(b"NSYS")
+    folder.mkdir()
+    filled = [part.format(run=run, file=file, nsys=nsys, folder=folder) for part in arguments]
     assert main([*filled, "--runs-dir", str(tmp_path / "none")]) == 2
     captured = capsys.readouterr()
     assert message in captured.err

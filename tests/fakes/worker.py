@@ -1,7 +1,8 @@
 """A worker without a GPU: answers like the real one, and misbehaves where the environment says so.
 
 FAKE_WORKER holds JSON: ``{"naive": "crash"}`` and so on; behaviours: crash, hang, sticky, wrong, launch_failed,
-crash_in_time, hang_in_time, wrong_in_time, no_start, silent_start.
+crash_in_time, hang_in_time, wrong_in_time, no_start, silent_start; crash_in_sustained, wrong_in_sustained,
+no_room_in_sustained; for ``*`` crash_in_ceilings, hang_in_ceilings, refused_ceilings.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from profiler.worker.abba import block_order, launches_for
 
 
 def main() -> int:
@@ -55,6 +61,46 @@ def main() -> int:
                 if how == "launch_failed":
                     row.update(status="launch_failed", reason="launch returned CUDA error 9", error=None)
                 send("check", **row)
+            send("done", healthy=True)
+        elif command["cmd"] == "ceilings":
+            how = behaviour.get("*", "")
+            send("begin", variant="", size="", what="ceiling copy")
+            send(
+                "ceiling", name="copy", level_or_pipe="dram", value=4.2e12, unit="B/s", clock_mhz=1950.0, blocks=30,
+                launches=16,
+            )  # fmt: skip
+            send("ceiling", name="wgmma BF16", level_or_pipe="hgmma_bf16", value=None, why="no such instruction")
+            if how == "crash_in_ceilings":
+                os.kill(os.getpid(), 11)
+            if how == "hang_in_ceilings":
+                time.sleep(600)
+            if how == "refused_ceilings":
+                send("unmeasured", reason="CUDA error: out of memory")
+            send("done", healthy=True)
+        elif command["cmd"] == "sustained":
+            key = sized(command["plan"]["dims"])
+            names = [spec["name"] for spec in command["variants"]]
+            for order, name in block_order(names):
+                how = behaviour.get(name, "")
+                send("begin", variant=name, size=key, what="sustained block")
+                if how == "crash_in_sustained" and order == 1:
+                    os.kill(os.getpid(), 11)
+                if how == "no_room_in_sustained":
+                    if order == 0:
+                        send("unsustained", variant=name, size=key, reason="two sets do not fit in memory")
+                    continue
+                if order == 1:
+                    wrong = how == "wrong_in_sustained"
+                    send(
+                        "check", variant=name, size=key, when="during", seed=9, error=1.0 if wrong else 1e-7,
+                        status="wrong_after_timing" if wrong else "ok", reason="differs" if wrong else "",
+                        tolerance=1e-5, baseline_error=None,
+                    )  # fmt: skip
+                send(
+                    "sample", variant=name, size=key, process=command["plan"]["process"], order=order,
+                    method="sustained", cache="rotated", launches=launches_for(0.5, 1.1e-6, 64), time_ns=1100.0,
+                    sm_clock_mhz=1500.0, temperature_c=60.0, power_w=690.0, throttle="sw_power_cap", foreign=False,
+                )  # fmt: skip
             send("done", healthy=True)
         elif command["cmd"] == "time":
             key = sized(command["plan"]["dims"])

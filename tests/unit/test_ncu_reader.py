@@ -144,11 +144,20 @@ def test_launches_that_do_not_come_back(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 class Metric:
+    ValueKind_UINT64 = 6
+
     def __init__(self, value: Any, unit: str = "", instances: dict[int, Any] | None = None, has: bool = True) -> None:
         self._value, self._unit, self._instances, self._has = value, unit, instances or {}, has
 
     def value(self, index: int | None = None) -> Any:
         return self._value if index is None else list(self._instances.values())[index]
+
+    def as_uint64(self, index: int) -> int:
+        return int(self.value(index))
+
+    def kind(self) -> int:
+        first = next(iter(self._instances.values()), self._value)
+        return self.ValueKind_UINT64 if isinstance(first, int) else 0
 
     def unit(self) -> str:
         return self._unit
@@ -271,10 +280,21 @@ def test_the_reader_beside_ncu_is_found(tmp_path: Path) -> None:
     assert reader_paths(tmp_path / "bin" / "none") == []
 
 
-def test_check_file_gives_the_hash(tmp_path: Path) -> None:
+def test_check_file_gives_the_content(tmp_path: Path) -> None:
     path = tmp_path / "x.ncu-rep"
     path.write_bytes(b"NVR\0abc")
-    assert check_file(path) == hashlib.sha256(b"NVR\0abc").hexdigest()
+    assert check_file(path) == b"NVR\0abc"
+
+
+def test_two_kinds_of_children_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = sample(OTHERS[2])
+    monkeypatch.setattr(ncu_reader.os, "cpu_count", lambda: 4)
+    assert path.stat().st_size > ncu_reader._WORTH_TWO_BYTES
+    split = read_report(path, tmp_path)
+    assert sorted(p.name for p in tmp_path.glob("ncu-*")) == ["ncu-sass-0.json", "ncu-values-0.json"]
+    assert split == read_report(path, tmp_path, parts=1)
+    assert split.launches[0].pcs is not None
+    assert split.launches[0].pcs["rows"][0][1].split(" ")[0].isupper()
 
 
 def test_a_wrapper_on_the_path_still_finds_the_installed_reader(tmp_path: Path) -> None:

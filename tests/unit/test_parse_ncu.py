@@ -60,7 +60,8 @@ def test_golden(name: str) -> None:
     assert {kind: len(listed) for kind, listed in got.frames().items()} == wanted["rows"]
     assert got.remarks == wanted["remarks"]
     now = values(name)
-    assert now.keys() == METRICS.keys()
+    assert now.keys() >= {name for name, one in METRICS.items() if one.asked}
+    assert now.keys() == wanted["metrics"].keys()
     for metric, expected in wanted["metrics"].items():
         assert now[metric] == [pytest.approx(v, rel=1e-9) if isinstance(v, float) else v for v in expected], metric
 
@@ -195,7 +196,23 @@ def test_rules_are_plain_text_with_their_kind() -> None:
 
 def test_launches_of_one_name_are_numbered() -> None:
     places = places_by_name(report(OTHERS[1]))
-    assert [(p.variant, p.launch) for p in places.values()] == [("distanceCalculationsKernel", i) for i in range(4)]
+    name = "distanceCalculationsKernel"
+    assert [(p.variant, p.launch) for p in places.values()] == [
+        (name, 0), (f"{name} #2", 1), (f"{name} #3", 2), (f"{name} #4", 3),
+    ]  # fmt: skip
+
+
+def test_launches_from_elsewhere_have_names_of_their_own() -> None:
+    def launch(function: str, *ranges: str) -> RawLaunch:
+        return RawLaunch(function, f"{function}()", function, (("d", ranges, ()),) if ranges else (), {})
+
+    raw = RawReport(
+        (launch("k"), launch("a", "step", "mine"), launch("k", "step"), launch("j", "step"), launch("k #2"), launch("k"),
+         launch("", ""), launch("a", "mine"))
+    )  # fmt: skip
+    assert [place.variant for place in places_by_name(raw).values()] == [
+        "k", "mine", "step: k", "step: j", "k #2", "k #3", "launch #2", "mine #2",
+    ]  # fmt: skip
 
 
 # ---- made values -----------------------------------------------------------------------------------------------------

