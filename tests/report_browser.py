@@ -15,7 +15,8 @@ WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 HOSTILE = ("</script><script>window.pwned=1</script>", "x" * 2000, "größe<!--😀", "<img src=x onerror=window.pwned=1>")
 READY = "() => document.documentElement.dataset.ready"
 #: Every chart that has a place on the page; those in closed folds are drawn when they are opened.
-DRAWN = "() => [...document.querySelectorAll('.plot')].every(p => p.dataset.drawn || !p.getClientRects().length)"
+DRAWN = """() => [...document.querySelectorAll('.plot')].every(
+    p => p.dataset.drawn || !p.getClientRects().length || p.closest('details:not([open])'))"""
 
 
 class Opened:

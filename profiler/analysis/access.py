@@ -243,7 +243,7 @@ def _judge_spills(
     spilled = max(stores.value or 0, loads.value or 0)
     ran = sum(value.value or 0 for value in executed)
     if spilled:
-        text = f"Spills: {number(stores.value or 0, 6)} B stored and {number(loads.value or 0, 6)} B loaded a thread"
+        text = f"Spills: {stores.value or 0:.0f} B stored and {loads.value or 0:.0f} B loaded a thread"
         return "look", f"{text}, in local memory (L1, then DRAM)."
     if stack.value and stores.value is not None:
         return "look", (

@@ -6,6 +6,7 @@ scheduler, the accesses of a level), and says nothing of the launch.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -64,9 +65,10 @@ def advice(data: RunData, variant: str, size: str) -> AdviceView:
 
 
 def _advice(row: Row) -> Advice:
-    rule = str(row["rule"] or "")
+    rule, speedup = str(row["rule"] or ""), row["speedup"]
     return Advice(
-        rule, _plain(row["title"]) or rule, _plain(row["message"]), str(row["kind"] or ""), row["speedup"],
+        rule, _plain(row["title"]) or rule, _plain(row["message"]), str(row["kind"] or ""),
+        speedup if speedup is not None and math.isfinite(speedup) else None,
         int(row["launch"] or 0), _UNCERTAIN.get(rule, ""),
     )  # fmt: skip
 

@@ -59,19 +59,37 @@ const report = (() => {
     for (const patch of spec.patches) if (suits(patch.when, state)) merge(layout, resolve(patch.layout, colour));
     layout.annotations = spec.annotations.filter((_, i) => suits(spec.annotationTags[i], state)).map((a) => resolve(a, colour));
     if (narrow) merge(layout, resolve(spec.narrow || {}, colour));
-    if (narrow) adaptNarrow(spec, layout);
+    if (narrow) adaptNarrow(spec, state, layout, width);
     return { data, layout, colour, narrow };
   };
-  const adaptNarrow = (spec, layout) => {
+  // A legend under a narrow chart has an entry a line.
+  const LEGEND_TOP = 62, LEGEND_LINE = 19;
+  const stallsExtra = (spec, state) => {
+    const names = new Set(spec.data.filter((_, i) => suits(spec.tags[i], state)).map((trace) => trace.name));
+    return LEGEND_TOP + LEGEND_LINE * names.size - spec.layout.margin.b;
+  };
+  // A name whose place was found on a wide page may leave a narrow one: then it goes to the other side of its dot.
+  const turnAround = (a, [from, to], room) => {
+    const at = ((a.x - from) / (to - from)) * room, reach = Math.abs(a.ax) + 6.2 * a.text.length;
+    const left = a.xanchor === "right";
+    if (left ? at - reach < 0 && at + reach < room : at + reach > room && at - reach > 0) Object.assign(a, { ax: -a.ax, xanchor: left ? "left" : "right" });
+  };
+  const adaptNarrow = (spec, state, layout, width) => {
     if (spec.id === "chart-roofline") {
       layout.margin = { ...layout.margin, l: 54, r: 6 };
       layout.annotations = layout.annotations.filter((a) => !(a.name === "roof" && a.text.endsWith(")")));
       for (const a of layout.annotations) {
         if (a.name === "roof") a.text = a.text.replace(/ at [\d.]+ GHz$/, "");
         if (a.font) a.font = { ...a.font, size: 10 };
+        if (a.showarrow && a.text && a.axref === undefined) turnAround(a, layout.xaxis.range, width - 60);
       }
     }
-    if (spec.id === "chart-stalls") layout.height += 110;
+    if (spec.id === "chart-stalls") {
+      const extra = stallsExtra(spec, state);
+      layout.margin = { ...layout.margin, b: layout.margin.b + extra };
+      layout.legend.maxheight = 1000;
+      layout.height += extra;
+    }
     if (spec.id === "chart-why") layout.xaxis.range[1] += 0.25 * (layout.xaxis.range[1] - layout.xaxis.range[0]);
     for (const axis of ["xaxis", "yaxis"]) layout[axis].nticks = 5;
   };
@@ -84,7 +102,7 @@ const report = (() => {
     let height = spec.layout.height || 0;
     for (const patch of spec.patches) if (suits(patch.when, state)) height = patch.layout.height || height;
     if (widthOf(figure) < 560) height = (spec.narrow && spec.narrow.height) || height;
-    if (spec.id === "chart-stalls" && widthOf(figure) < 560) height += 110;
+    if (spec.id === "chart-stalls" && widthOf(figure) < 560) height += stallsExtra(spec, state);
     if (height) node.style.height = height + "px";
   };
   // Plotly takes a third of a second to start, so that it starts with the first chart. Its text lies in the page as data;
@@ -115,7 +133,7 @@ const report = (() => {
   };
   const update = (figure) => (figure.done ? draw(figure) : Promise.resolve(reserve(figure)));
   const redrawAll = () => Promise.all([...figures.values()].map(update));
-  const shown = (figure) => figure.node.getClientRects().length > 0;
+  const shown = (figure) => figure.node.getClientRects().length > 0 && !figure.node.closest("details:not([open])");
   const near = (figure) => {
     const box = figure.node.getBoundingClientRect();
     return shown(figure) && box.top < innerHeight && box.bottom > 0;

@@ -207,8 +207,8 @@ def test_launches_from_elsewhere_have_names_of_their_own() -> None:
         return RawLaunch(function, f"{function}()", function, (("d", ranges, ()),) if ranges else (), {})
 
     raw = RawReport(
-        (launch("k"), launch("a", "step", "mine"), launch("k", "step"), launch("j", "step"), launch("k #2"), launch("k"),
-         launch("", ""), launch("a", "mine"))
+        (launch("k"), launch("a", "step", "mine"), launch("k", "step"), launch("j", "step"), launch("k #2"),
+         launch("k"), launch("", ""), launch("a", "mine"))
     )  # fmt: skip
     assert [place.variant for place in places_by_name(raw).values()] == [
         "k", "mine", "step: k", "step: j", "k #2", "k #3", "launch #2", "mine #2",

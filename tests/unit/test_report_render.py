@@ -103,7 +103,7 @@ def test_policy_allows_exactly_the_scripts_of_the_page(tmp_path: Path) -> None:
     content = found.meta["Content-Security-Policy"]
     assert content.startswith("default-src 'none'; script-src 'sha256-")
     allowed = set(re.findall(r"'sha256-([^']+)'", content))
-    scripts = [text for kind, text in found.scripts if kind in ("", "text/plain")]  # plotly lies there until it is needed
+    scripts = [text for kind, text in found.scripts if kind in ("", "text/plain")]  # the latter is plotly
     assert len(scripts) == 2
     assert {base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts} == allowed
     assert "unsafe-eval" not in content

@@ -9,6 +9,8 @@
 // Banks    Bs[k][tx]: 32 consecutive words. As[ty][k]: one word for the whole warp, broadcast; four k of it are read as
 //          one vector, in two wavefronts. No conflicts. In nt the tile of B is transposed by its store, whose lanes
 //          would all hit one bank: there the row is padded to 33 words.
+// Measured H200, cold L2, 4096, median of 20, ratio to cuBLAS FP32 in the same process: 0.187
+//          (14.4 ms); TILE_K = 32: 0.174, 128: 0.192.
 // Limit    1.5 wavefronts of shared memory for one FMA, one wavefront a cycle, four FMAs a cycle: that allows 1/6 of
 //          the FMA peak, and barriers take their share. The next rungs give a thread more than one element of C.
 // Sizes    any M, N, K >= 1: whole tiles take the unguarded instantiation; layouts nn and nt.

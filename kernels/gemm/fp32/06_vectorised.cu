@@ -9,6 +9,8 @@
 //          16 operands + addresses, capped at 128 registers. Reuse 2 * 128 * 128 / 256 = 128 FLOP per element loaded.
 //          Per k: 64 FFMA for 4 shared reads, where it had 16 (10, once the compiler joined those of A).
 // Shows    LDG.E.128, LDS.128, STS.128 and STG.E.128 in SASS; FFMA 91 % of the loop's instructions, from 82 %.
+// Measured H200, cold L2, 4096, median of 20, ratio to cuBLAS FP32 in the same process: 0.756
+//          (3561 us); BK = 8: 0.703, 32: 0.756.
 // Limit    shared-memory bank conflicts, see the excess counter: threads side by side read B 8 words apart, so that
 //          eight vectors meet in half of the banks, two in each; and the four lanes that share a row of A store to one
 //          bank, K-major rows being a multiple of 32 words long. The next rung removes both.

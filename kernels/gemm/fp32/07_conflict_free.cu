@@ -12,6 +12,8 @@
 // Shows    shared-memory wavefronts in excess of the ideal number (exact, for each instruction): 0 for all LDS and STS.
 //          The counter shared_bank_conflicts is noisy: it counts also cycles lost to other users of the same data path.
 // Tile     as before: 128 x 128 x 16, 256 threads, 8 x 8 a thread; shared memory 16 * (132 + 128) * 4 B = 16.25 KB.
+// Measured H200, cold L2, 4096, median of 20, ratio to cuBLAS FP32 in the same process: 0.845
+//          (3185 us); BK = 8: 0.803, 32: 0.840.
 // Limit    Conflict-free is not minimal: a warp spans 2 x 16 threads, which read 2 vectors of A and 16 of B, 256 bytes,
 //          for each B fragment: more wavefronts than a squarer warp needs. Two barriers a K tile, nothing overlaps
 //          but what the second block of the multiprocessor does meanwhile.

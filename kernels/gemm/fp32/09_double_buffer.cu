@@ -13,8 +13,8 @@
 //          + 2 * (8 + 16) operands + addresses = 214, no spills. Reuse 2 * 128 * 128 / 256 = 128 FLOP per element
 //          loaded. At 4096: 1024 tiles = 3.88 waves of 264.
 // Banks    Reads: neighbouring lanes read neighbouring vectors of one row, or the same vector. Copies: see kPad.
-// Measured H200, cold L2, 4096, median of 30, ratio to cuBLAS FP32 in the same process: 0.927;
-//          without FREE_ACCUMULATORS 0.922; 128 x 256 x 16 with one block of 256 threads 0.922.
+// Measured H200, cold L2, 4096, median of 20 to 30, ratio to cuBLAS FP32 in the same process: 0.927 and 0.922 on two
+//          cards; without FREE_ACCUMULATORS 0.923; 128 x 256 x 16 with one block of 256 threads 0.918.
 // Limit    The register file, as far as times and SASS of 30 variants tell: it seems to deliver one even- and one
 //          odd-numbered register a cycle, where FFMA wants three operands. `.reuse` saves one, and the other two should
 //          differ in parity: otherwise the dispatch stalls. Vector reads and stores tie the parity of b[j] and

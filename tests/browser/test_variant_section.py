@@ -1,0 +1,134 @@
+"""The page's part on each variant in a real browser: folds, charts drawn when opened, links, narrow, dark, print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from report_browser import NARROW, WIDE, Opened
+
+from reports.render import render_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+RECORDED = Path(__file__).resolve().parents[2] / "experiments" / "recorded" / "h200" / "gemm_ladder"
+CHART = "#chart-occupancy-{} .plot"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return render_run(RECORDED, tmp_path_factory.mktemp("variants") / "report.html")
+
+
+@pytest.fixture
+def ladder(chromium: Browser, report: Path) -> Iterator[Any]:
+    pages = []
+
+    def open_page(fragment: str = "", size: dict[str, int] = WIDE, scheme: str = "light") -> Opened:
+        page = chromium.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+        pages.append(page)
+        return Opened(page, report.as_uri() + fragment)
+
+    yield open_page
+    for page in pages:
+        page.close()
+
+
+def drawn(page: Opened, name: str) -> bool:
+    return bool(page.js(f"document.querySelector('{CHART.format(name)}').dataset.drawn || ''"))
+
+
+def test_the_best_rung_is_open_and_only_its_chart_is_drawn(ladder: Any) -> None:
+    page = ladder()
+    assert page.js("[...document.querySelectorAll('.variant > details[open]')].map(d => d.id)") == [
+        "variant-double_buffer"
+    ]
+    page.page.locator("#variant-double_buffer-occupancy").scroll_into_view_if_needed()
+    page.page.wait_for_selector(CHART.format("double_buffer") + "[data-drawn]")
+    assert not drawn(page, "tile_2d")
+    assert page.said == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_opening_a_block_draws_its_curve_with_the_kernel_on_it(ladder: Any, scheme: str) -> None:
+    page = ladder(scheme=scheme)
+    page.page.locator("#variant-tile_2d > summary").click()
+    page.page.locator("#variant-tile_2d-occupancy").scroll_into_view_if_needed()
+    page.page.wait_for_selector(CHART.format("tile_2d") + "[data-drawn]")
+    plot = f"document.querySelector('{CHART.format('tile_2d')}')"
+    marks = page.js(plot + ".data.filter(t => t.mode === 'markers').map(t => [t.x[0], t.y[0]])")
+    assert marks == [[128, 25], [256, 25], [16, 25]]
+    assert page.js(f"document.querySelectorAll('{CHART.format('tile_2d')} .js-line').length") == 3
+    assert page.said == []
+
+
+def test_a_link_to_a_variant_opens_its_block(ladder: Any) -> None:
+    page = ladder("#variant-mma_sync")
+    assert page.js("document.getElementById('variant-mma_sync').open")
+    top = page.js("document.getElementById('variant-mma_sync').getBoundingClientRect().top")
+    assert 0 <= top < WIDE["height"]
+    named = ladder("#variant=naive")
+    assert named.js("document.getElementById('variant-naive').open")
+
+
+def test_a_row_of_the_comparison_leads_to_its_block(ladder: Any) -> None:
+    page = ladder()
+    page.page.locator("table.sidebyside a.row-link", has_text="triton_fp32").click()
+    page.page.wait_for_timeout(200)
+    assert page.js("document.getElementById('variant-triton_fp32').open")
+    assert "variant=triton_fp32" in page.hash()
+
+
+def test_the_comparison_sorts(ladder: Any) -> None:
+    page = ladder()
+    page.page.locator("table.sidebyside thead button", has_text="DRAM").click()
+    names = page.js("[...document.querySelectorAll('table.sidebyside tbody tr')].map(r => r.dataset.variant)")
+    assert names[0] == "mma_sync"
+    assert names[-1] == "naive"
+
+
+def test_the_curve_is_read_by_the_keyboard(ladder: Any) -> None:
+    page = ladder()
+    page.page.locator("#variant-double_buffer-occupancy").scroll_into_view_if_needed()
+    page.page.wait_for_selector(CHART.format("double_buffer") + "[data-drawn]")
+    page.page.focus(CHART.format("double_buffer"))
+    page.page.keyboard.press("ArrowRight")
+    page.page.wait_for_timeout(150)
+    said = page.js("document.getElementById('live').textContent")
+    assert said == "this kernel: 223.0 registers a thread, 12.5 %"
+
+
+@pytest.mark.parametrize("name", ["naive", "cublas_bf16"])
+def test_a_narrow_page_does_not_scroll_sideways(ladder: Any, name: str) -> None:
+    page = ladder(f"#variant-{name}", size=NARROW)
+    page.page.wait_for_selector(CHART.format(name))
+    page.page.locator(f"#variant-{name}-occupancy .plot").scroll_into_view_if_needed()
+    page.page.wait_for_selector(CHART.format(name) + "[data-drawn]")
+    assert page.js("document.documentElement.scrollWidth") <= NARROW["width"]
+    domains = page.js(
+        f"['yaxis', 'yaxis2', 'yaxis3'].map(a => document.querySelector('{CHART.format(name)}').layout[a].domain)"
+    )
+    assert domains[0][0] > domains[1][1] > domains[1][0] > domains[2][1]  # one below the other
+
+
+def test_no_text_is_cut_off_where_the_page_is_wide(ladder: Any) -> None:
+    page = ladder()
+    page.js("document.querySelectorAll('.variant > details').forEach(d => { d.open = true; })")
+    cut = page.js(
+        """[...document.querySelectorAll('.part .scroll, .sidebyside')].filter(e => e.scrollWidth > e.clientWidth + 1)
+        .map(e => e.getAttribute('aria-label') || e.className)"""
+    )
+    assert cut == []
+
+
+def test_paper_holds_every_block_in_two_columns(ladder: Any, tmp_path: Path) -> None:
+    page = ladder()
+    page.page.emulate_media(media="print")
+    assert page.js("getComputedStyle(document.querySelector('.variant .compiled')).display") == "none"
+    page.page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    assert page.said == []
