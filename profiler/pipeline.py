@@ -17,7 +17,7 @@ from profiler.build import build_stage
 from profiler.ceilings import ceiling_library, measure_ceilings
 from profiler.clocks import clocks_for
 from profiler.errors import Exit
-from profiler.profile import profile_stage
+from profiler.profile import prefetch_metric_names, profile_stage
 from profiler.replay import replay
 from profiler.run import Run, cache_root
 from profiler.rundir import RunDir
@@ -63,7 +63,7 @@ def execute(run: Run, choice: Choice, render: RenderReport) -> Exit:
 
 @dataclass(frozen=True)
 class EarlyStart:
-    """What takes seconds and needs neither the kernels nor the GPU: the worker's imports, the timing helpers."""
+    """What takes seconds and needs neither the kernels nor the GPU: the worker's imports, the helpers, metric names."""
 
     session: WorkerSession
     helpers: Future[str | None]
@@ -78,12 +78,14 @@ def early_start(run: Run, choice: Choice) -> Iterator[EarlyStart | None]:
     if run.gpu is None or not {"verify", "time"} & set(pending(run, choice)):
         yield None
         return
-    pool = ThreadPoolExecutor(max_workers=2)
+    pool = ThreadPoolExecutor(max_workers=3)
     env = worker_env(run.settings.gpu, os.environ)
     with WorkerSession(worker_argv(), env, run.dir.raw("worker.log")) as session:
         try:
             session.spawn()
             ceilings = "time" in pending(run, choice) and "report" in choice.stages
+            if "profile" in pending(run, choice):
+                pool.submit(prefetch_metric_names, run)
             yield EarlyStart(
                 session,
                 pool.submit(helper_library, run),

@@ -130,8 +130,11 @@ class WorkerSession:
             if kind == "begin":
                 blamed = event
             if kind == "fatal":
+                if last != "hello":  # no variant is to blame: a new worker would fail in the same way
+                    self.close(kill=True)
+                    raise WorkerUnusable(str(event["reason"]))
                 on_event(event)
-                return Outcome("done") if last == "hello" else Outcome("lost", reason=str(event["reason"]))
+                return Outcome("done")
             if kind != last or last == "hello":
                 on_event(event)
             if kind == last:

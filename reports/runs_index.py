@@ -141,7 +141,7 @@ def _reasons(data: RunData) -> list[str]:
 
 
 def _problem(error: Exception, path: Path) -> str:
-    """One line without the folder's own path, which is the same for every line of the list and nobody else's business."""
+    """One line without the folder's own path: a list that is passed on must not name this machine's folders."""
     if not isinstance(error, LadderError):
         return f"not a run of this tool, or a damaged one ({type(error).__name__})"
     return " ".join(error.message.replace(f"{path}/", "").replace(str(path), "it").split())[:200]

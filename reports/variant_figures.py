@@ -53,7 +53,7 @@ def _panel(figure: Figure, curve: Curve, index: int) -> None:
         y=[round(100 * share, 2) for _, share in curve.points],
         line={"shape": "vh", "width": 2, "color": "@c0"}, hovertemplate="%{x} " + unit + ": %{y} %<extra></extra>",
     )  # fmt: skip
-    text = f"this kernel: {formatting.number(curve.here / scale, 4)} {unit}, {formatting.number(100 * curve.share)} %"
+    text = f"this kernel: {curve.here / scale:.4g} {unit}, {formatting.number(100 * curve.share)} %"
     figure.trace(
         {}, type="scatter", mode="markers", **axes, name="this kernel", x=[_x(curve.here, scale)],
         y=[round(100 * curve.share, 2)], marker={"symbol": "diamond", "size": 12, "color": "@c1",

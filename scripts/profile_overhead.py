@@ -3,8 +3,9 @@
     python scripts/profile_overhead.py RUN [--pairs 3]
 
 RUN is a finished run directory of this machine (its builds are still in the cache). Alternately starts, each from
-nothing: the product's profiling stage (``run_experiment --resume RUN --stages profile`` with an empty profile cache),
-and a bare ``ncu`` of the same program, launches and metrics. Prints both medians and their ratio.
+nothing: the product's profiling stage in a process of its own, with empty caches of profiles and metric names,
+and a bare ``ncu`` of the same program, launches and metrics. Prints the ratios: of the stage alone, and of its process
+with imports and the probing of tools.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def compare(run: Path, pairs: int) -> int:
     from profiler import process
 
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    stage, bare = [], []
+    process_s, stage, bare = [], [], []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         done = process.run([sys.executable, __file__, str(run), "--write-bare", str(folder)], timeout=120, env=env)
@@ -54,18 +55,21 @@ def compare(run: Path, pairs: int) -> int:
             shutil.copytree(run, copy)
             started = time.monotonic()
             done = process.run([sys.executable, __file__, str(copy), "--stage-once"], timeout=600, env=env)
-            stage.append(time.monotonic() - started)
+            process_s.append(time.monotonic() - started)
             if done.returncode:
                 sys.exit(done.output)
+            said = json.loads(done.stdout.splitlines()[-1])
+            stage.append(said["stage_s"])
             started = time.monotonic()
             done = process.run(argv, timeout=600, env=env)
             bare.append(time.monotonic() - started)
             if done.returncode:
                 sys.exit(done.output)
-            print(f"pair {index}: stage {stage[-1]:.2f} s, bare ncu {bare[-1]:.2f} s", flush=True)
-    ratio = statistics.median(stage) / statistics.median(bare)
-    print(f"profiling stage / bare ncu = {ratio:.3f} (medians {statistics.median(stage):.2f} s, "
-          f"{statistics.median(bare):.2f} s of {pairs})")  # fmt: skip
+            print(f"pair {index}: stage {stage[-1]:.2f} s (its process {process_s[-1]:.2f} s), "
+                  f"bare ncu {bare[-1]:.2f} s; children {said['children_s']}", flush=True)  # fmt: skip
+    middle = statistics.median
+    print(f"profiling stage / bare ncu = {middle(stage) / middle(bare):.3f}, its whole process / bare ncu = "
+          f"{middle(process_s) / middle(bare):.3f} (medians of {pairs})")  # fmt: skip
     return 0
 
 
@@ -75,8 +79,22 @@ def stage_once(path: Path) -> int:
     from profiler.run import cache_root
 
     shutil.rmtree(cache_root() / "ncu", ignore_errors=True)  # the chip's metric names are asked for anew
-    profile_stage(open_run(path))
+    run = open_run(path)
+    started = time.monotonic()
+    profile_stage(run)
+    print(json.dumps({"stage_s": time.monotonic() - started, "children_s": children()}))
     return 0
+
+
+def children() -> dict[str, float]:
+    """Return the seconds that children of each kind took, from the first start to the last end."""
+    from profiler.process import LEDGER
+
+    spans: dict[str, tuple[float, float]] = {}
+    for one in LEDGER.intervals:
+        start, end = spans.get(one.label, (one.start, one.end))
+        spans[one.label] = (min(start, one.start), max(end, one.end))
+    return {label: round(end - start, 2) for label, (start, end) in spans.items()}
 
 
 def write_bare(path: Path, folder: Path) -> int:

@@ -225,6 +225,8 @@ def _threads(kernel: Kernel, tile: Tile | None, why: str) -> LimitRow:
         "threads", "Threads a block", "", estimate, kernel.compiled("sass.max_threads"), kernel.counted("block")
     )
     actual = row.counter.value
+    if actual is None and row.binary.value == estimate.low:
+        return _judged(row, "agrees", "")  # other launch bounds would leave the size of the launch open
     if estimate.low is None or actual is None:
         return row
     if actual == estimate.low:

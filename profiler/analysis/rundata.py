@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +29,11 @@ WHY_TEXT: Mapping[str, str] = {
     "not_applicable": "does not apply to this kernel",
     "failed": "the profiler gave no value for this kernel",
 }
+# What demanglers write differently: (bool)0 or false, 128u or 128, the names of unnamed namespaces.
+_UNNAMED = re.compile(r"\(anonymous namespace\)::|<unnamed>::")
+_CAST = re.compile(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")
+_SUFFIX = re.compile(r"(?<=\d)[uUlL]+\b")
+_BOOLEAN = re.compile(r"\b(?:true|false)\b")
 _STATIC_ORIGINS = frozenset({"ptxas", "sass"})
 _FRAMES = ("variants", "checks", "samples", "metrics", "stalls", "ceilings")
 #: What only the report reads: counters per instruction, and the profiler's own advice.
@@ -203,16 +209,18 @@ class RunData:
 
     def compiled_kernels(self, name: str) -> list[str]:
         """Return the kernels in a variant's binary, in its order."""
-        rows = (row for found in self._static.get(name, {}).values() for row in found)
-        return list(dict.fromkeys(str(row["kernel"]) for row in rows if row["kernel"]))
+        return self._compiled.get(name, [])
 
     def compiled_kernel(self, name: str, launched: str) -> str | None:
-        """Return the kernel of a binary that a launch's name means: the same name, or the only one of that function."""
+        """Return the kernel of a binary that a launch's name means, however a demangler wrote it; None when unsure."""
         kernels = self.compiled_kernels(name)
         if launched in kernels:
             return launched
-        same = [kernel for kernel in kernels if _function(kernel) == _function(launched)]
-        return same[0] if len(same) == 1 else None
+        for part in (_instance, _function):  # tile<(bool)0> and tile<false>; then the only one of that function
+            same = [kernel for kernel in kernels if part(kernel) == part(launched)]
+            if len(same) == 1:
+                return same[0]
+        return None
 
     def first(self, name: str, size: str, *metrics: str) -> Value:
         """Return the first of these metrics with a value: of the kernel that ran longest, by its binary or launch."""
@@ -290,6 +298,13 @@ class RunData:
         return found
 
     @cached_property
+    def _compiled(self) -> Mapping[str, list[str]]:
+        return {
+            name: list(dict.fromkeys(str(r["kernel"]) for rows in found.values() for r in rows if r["kernel"]))
+            for name, found in self._static.items()
+        }
+
+    @cached_property
     def _stalls(self) -> Mapping[tuple[str, str], dict[Launch, dict[str, float]]]:
         found: dict[tuple[str, str], dict[Launch, dict[str, float]]] = {}
         for row in self.rows.get("stalls", ()):
@@ -316,10 +331,23 @@ def _of_binary(row: Row) -> bool:
     return not row["size"] and row["origin"] != "ncu"
 
 
+def _instance(kernel: str) -> str:
+    """A kernel's function with its template arguments in one spelling, without result and parameters."""
+    named = _CAST.sub("", _UNNAMED.sub("", kernel))
+    named = _BOOLEAN.sub(lambda found: str(int(found[0] == "true")), _SUFFIX.sub("", named))
+    function, bracket, rest = named.partition("<")
+    if not bracket or "(" in function:
+        return function.partition("(")[0].split(" ")[-1]
+    depth, end = 1, 0
+    for end, character in enumerate(rest, start=1):  # noqa: B007
+        depth += (character == "<") - (character == ">")
+        if depth == 0:
+            break
+    return function.split(" ")[-1] + bracket + rest[:end].replace(" ", "")
+
+
 def _function(kernel: str) -> str:
-    """The function of a kernel's name, without result, template arguments and parameters."""
-    named = kernel.replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
-    return named.partition("(")[0].partition("<")[0].split(" ")[-1]
+    return _instance(kernel).partition("<")[0]
 
 
 def _positive(value: float | None) -> bool:

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,7 +39,13 @@ def main(argv: list[str] | None = None) -> int:
             except Exception as error:  # a GPU that is there and broken says so in many ways
                 replies.send("fatal", reason=f"the device cannot be used: {str(error).strip().splitlines()[0]}")
                 return 1
-        if not server.serve(command):
+        try:
+            healthy = server.serve(command)
+        except Exception as error:  # not a variant's fault, and the same would happen in a new worker
+            traceback.print_exc()
+            replies.send("fatal", reason=f"the worker failed: {type(error).__name__}: {error}")
+            return 1
+        if not healthy:
             # The CUDA context is lost: even a normal exit may hang in destructors.
             sys.stdout.flush()
             os._exit(CONTEXT_LOST)

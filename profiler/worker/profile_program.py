@@ -15,21 +15,19 @@ from typing import Any
 import nvtx
 import torch
 
-from profiler.model import ProblemRef
 from profiler.ncu_command import DOMAIN, range_name
 from profiler.problem_file import problem_class
 from profiler.worker.cases import Case, make_inputs
 from profiler.worker.checks import make_buffers
 from profiler.worker.launchable import load
+from profiler.worker.spec import problem_ref
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the pairs of a spec file; return 0 when every pair was launched."""
     spec_path = Path((argv or sys.argv[1:])[0])
     spec: dict[str, Any] = json.loads(spec_path.read_text(encoding="utf-8"))
-    ref = ProblemRef(
-        spec["problem"]["kind"], spec["problem"]["file"], spec["problem"]["options"], (), (), spec["problem"]["init"]
-    )
+    ref = problem_ref(spec["problem"])
     problem = problem_class(ref)
     options = dict(ref.options)
     variants = {v["name"]: v for v in spec["variants"]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from profiler.model import ProblemRef
 from profiler.problem import Problem
 from profiler.problem_file import problem_class
 from profiler.worker import ceilings, clockwork, sustained
@@ -15,6 +14,7 @@ from profiler.worker.device import Device, hello, is_context_lost
 from profiler.worker.launchable import AbsentSymbol, CudaVariant, LaunchError, PythonVariant, load
 from profiler.worker.nvml import CardWatch
 from profiler.worker.protocol import Replies
+from profiler.worker.spec import problem_ref
 
 
 class Server:
@@ -46,8 +46,7 @@ class Server:
         self._open_device(command)
         if self._problem is None:
             spec = command["problem"]
-            ref = ProblemRef(spec["kind"], spec["file"], spec["options"], (), (), spec["init"])
-            self._problem = problem_class(ref)
+            self._problem = problem_class(problem_ref(spec))
             self._options = dict(spec["options"])
             self._cases = Cases(self._problem, self._options, spec["init"])
 

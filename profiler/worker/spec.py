@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from profiler.model import ProblemRef, Variant
@@ -20,6 +21,12 @@ def problem_spec(ref: ProblemRef) -> dict[str, Any]:
         "options": dict(ref.options),
         "init": dict(ref.init),
     }
+
+
+def problem_ref(spec: Mapping[str, Any]) -> ProblemRef:
+    """Return the problem that :func:`problem_spec` described, on the worker's side of the pipe."""
+    file = Path(spec["file"]) if spec["file"] else None
+    return ProblemRef(spec["kind"], file, dict(spec["options"]), (), (), dict(spec["init"]))
 
 
 def variant_spec(run: Run, variant: Variant) -> dict[str, Any]:

@@ -183,11 +183,16 @@ def _from(row: LadderRow) -> str:
 def _time(row: LadderRow) -> dict[str, str] | None:
     if row.time is None:
         return None
-    half = row.time.half_width
-    return {
-        "value": formatting.time_ns(row.time.value),
-        "spread": f"± {formatting.percent(half, 1 if half >= 0.001 else 2)}" if half is not None else "too few samples",
-    }
+    return {"value": formatting.time_ns(row.time.value), "spread": _spread(row.time.half_width)}
+
+
+def _spread(half: float | None) -> str:
+    """Half of an interval as a share; what would round to zero is below the last digit, not zero."""
+    if half is None:
+        return "too few samples"
+    if half < 0.00005:
+        return "± < 0.01 %"
+    return f"± {formatting.percent(half, 1 if half >= 0.001 else 2)}"
 
 
 def _time_title(row: LadderRow) -> str:

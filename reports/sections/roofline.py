@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from profiler import metrics
 from profiler.analysis import formatting
 from profiler.analysis.ladder import LadderRow
 from profiler.analysis.roofline import LEVELS, Point, Roof, Roofline
@@ -85,12 +86,18 @@ def _shares(rows: Sequence[LadderRow], size: str) -> dict[str, Any]:
     )
     return {
         "size": formatting.size(size),
-        "columns": [keys[key] for key in ordered],
+        "columns": [{"label": keys[key], "meaning": _meaning(key)} for key in ordered],
         "rows": [
             {"variant": row.variant, "limit": row.limit.label, "cells": [_cell(row, key) for key in ordered]}
             for row in mine
         ],
     }
+
+
+def _meaning(key: str) -> str:
+    """The metric table's sentence for a roof."""
+    one = metrics.table().get("issue_active" if key == "issue" else f"roof.{key}")
+    return one.meaning if one is not None else "The unit's own peak, as the profiler reports the share of it."
 
 
 _LEVEL_KEYS = frozenset(level.key for level in LEVELS)

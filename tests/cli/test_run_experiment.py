@@ -159,6 +159,25 @@ def test_without_gpu_and_recording_it_is_exit_3_with_static_analysis_and_a_repor
     assert list(registers["value"]) == [32.0, 32.0]
 
 
+def test_each_run_renews_the_list_of_runs_and_may_share_assets_and_open_its_report(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", lambda url: bool(opened.append(url)) or True)
+    _, first, _ = invoke(capsys, "made.yaml", "--shared-assets", "--open")
+    _, second, _ = invoke(capsys, "made.yaml", "--skip", "report")
+    runs = Path(first["run"]).parents[1]
+    html = (runs / "index.html").read_text(encoding="utf-8")
+    assert html.count("<tr>") == 3
+    assert html.count("/report.html") == 1
+    assert Path(first["run"]).name in html
+    assert Path(second["run"]).name in html
+    assert len(list((runs / "assets").glob("*/report.css"))) == 1
+    assert 'href="../../assets/' in Path(first["report"]).read_text(encoding="utf-8")
+    assert opened == [Path(first["report"]).resolve().as_uri()]
+
+
 def test_a_gpu_that_does_not_answer_is_exit_3_and_says_so(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

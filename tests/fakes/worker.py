@@ -1,7 +1,7 @@
 """A worker without a GPU: answers like the real one, and misbehaves where the environment says so.
 
 FAKE_WORKER holds JSON: ``{"naive": "crash"}`` and so on; behaviours: crash, hang, sticky, wrong, launch_failed,
-crash_in_time, hang_in_time, wrong_in_time, no_start, silent_start; crash_in_sustained, wrong_in_sustained,
+crash_in_time, hang_in_time, wrong_in_time, no_start, silent_start, fails; crash_in_sustained, wrong_in_sustained,
 no_room_in_sustained; for ``*`` crash_in_ceilings, hang_in_ceilings, refused_ceilings.
 """
 
@@ -40,6 +40,9 @@ def main() -> int:
         command = json.loads(line)
         if command["cmd"] == "hello":
             send("hello", gpu={"name": "Fake H200", "uuid": "GPU-fake", "sm_count": 132}, versions={"torch": "0"})
+        elif behaviour.get("*") == "fails":
+            send("fatal", reason="the worker failed: AttributeError: no such thing")
+            return 1
         elif command["cmd"] == "verify":
             for job in command["jobs"]:
                 name, how = job["variant"], behaviour.get(job["variant"], "")

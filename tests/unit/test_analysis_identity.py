@@ -66,6 +66,27 @@ def test_a_launch_finds_its_binary_by_name_or_by_function(launched: str, found: 
     assert kernel.compiled("ptxas.registers").value == (7 if found else None)
 
 
+@pytest.mark.parametrize(
+    ("launched", "compiled"),
+    [
+        ("void tile<(bool)0>(const float *, float *)", "void tile<false>(float const*, float*)"),
+        ("void tile<(int)128, (bool)1>(int)", "void tile<128, true>(int)"),
+        ("void tile<(unsigned int)4, A<(int)2>>(int)", "void tile<4u, A<2> >(int)"),
+        ("<unnamed>::tile<(Shape)0>(int)", "(anonymous namespace)::tile<(Shape)0>(int)"),
+    ],
+)
+def test_template_arguments_are_matched_in_either_spelling(launched: str, compiled: str) -> None:
+    others = {compiled: {"ptxas.registers": 7}, "void tile<99>(int)": {"ptxas.registers": 8}}
+    kernel = kernel_of({"registers": 9}, None, kernel=launched, more_kernels=others)
+    assert kernel.compiled("ptxas.registers").value == 7
+
+
+def test_a_launch_that_may_be_either_is_neither() -> None:
+    others = {"void tile<1>(int)": {"ptxas.registers": 7}, "void tile<2>(int)": {"ptxas.registers": 8}}
+    kernel = kernel_of({"registers": 9}, None, kernel="void tile<3>(int)", more_kernels=others)
+    assert kernel.compiled("ptxas.registers").value is None
+
+
 def test_why_there_are_no_counters() -> None:
     skipped = {"stages": {"profile": {"status": "skipped", "reason": "there is no GPU here"}}}
     assert no_counters(run_data(None, status="not_run", manifest=skipped), NAME) == "not profiled: there is no GPU here"

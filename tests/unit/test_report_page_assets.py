@@ -13,6 +13,7 @@ from profiler.errors import LadderError
 from reports.page import meaning
 from reports.page_assets import FILES, PLOTLY, asset, digest, policy, relative_url, script, write_shared
 from reports.render import render_run
+from reports.sections.ladder import _spread
 
 
 def test_the_shared_folder_is_written_once(tmp_path: Path) -> None:
@@ -75,3 +76,11 @@ def test_hover_texts_come_from_the_metric_table() -> None:
     assert meaning("warp_latency").startswith("Cycles between two instructions")
     with pytest.raises(KeyError):
         meaning("no_such_metric")
+
+
+@pytest.mark.parametrize(
+    ("half", "text"),
+    [(None, "too few samples"), (0.0, "± < 0.01 %"), (0.00004, "± < 0.01 %"), (0.0004, "± 0.04 %"), (0.012, "± 1.2 %")],
+)
+def test_a_small_interval_is_not_called_zero(half: float | None, text: str) -> None:
+    assert _spread(half) == text

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
 import pytest
 from gpu_less_run import fake_session, make_run
 
+from profiler.model import ProblemRef
 from profiler.timing import time_stage
 from profiler.verify import verify_stage
+from profiler.worker.spec import problem_ref, problem_spec
 from profiler.worker_session import WorkerUnusable
 
 NAMES = ("good", "other", "third")
@@ -78,6 +81,18 @@ def test_a_worker_that_cannot_start_is_one_clear_error(tmp_path: Path, behaviour
     session = fake_session(tmp_path, {"*": behaviour})
     with pytest.raises(WorkerUnusable, match=words):
         session.start()
+
+
+def test_a_failure_of_the_worker_itself_blames_no_variant(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *NAMES)
+    with fake_session(tmp_path, {"*": "fails"}) as session, pytest.raises(WorkerUnusable, match="AttributeError"):
+        verify_stage(run, session, None)
+    assert set(run.status().values()) == {"ok"}
+
+
+def test_a_problem_of_the_user_comes_through_the_pipe(tmp_path: Path) -> None:
+    ref = ProblemRef("problem.py:Mine", tmp_path / "problem.py", {"a": "b"}, (), (), {"seed": 3})
+    assert problem_ref(json.loads(json.dumps(problem_spec(ref)))) == ref
 
 
 def test_every_variant_may_fail(tmp_path: Path) -> None:

@@ -1,28 +1,24 @@
-// Rung 9: everything overlaps. Warp tiles, 16-byte accesses, asynchronous copies, fragments read ahead.
+// Rung 9: nothing waits. Asynchronous copies into a ring of stages, fragments read ahead.
 //
 // Idea     An FFMA kernel is bound by what its warps issue: each instruction that is no FFMA costs a slot, each stall
-//          several. So: few other instructions (large thread tile, 16-byte accesses), and nothing to wait for (the
-//          next K tiles are on their way from memory, the next k is on its way from shared memory, while this k is
-//          multiplied).
-// Changed  against 05_tile_2d:
-//          - 8 x 16 accumulators a thread: 128 FFMA for 6 shared reads of 16 bytes, where 8 x 8 took 64 for 16 of 4;
-//          - a level between block and thread: a warp owns 64 x 64, so that its lanes read the same vectors;
-//          - cp.async fills a ring of STAGES tiles in shared memory without passing through registers; one barrier a
-//            tile, where there were two;
-//          - fragments of the next k are loaded before the FFMAs of this one;
-//          - blocks walk over C in bands, so that neighbours share their operands in L2.
+//          several. The rungs before cut the instructions; this one cuts the waiting. The next K tiles are on their
+//          way from memory, and the next k is on its way from shared memory, while this k is multiplied.
+// Changed  against the rung before, the same two-buffer idea at each level:
+//          - cp.async fills a ring of STAGES tiles in shared memory without passing through registers, STAGES - 1 tiles
+//            ahead; one barrier a tile, where there were two;
+//          - fragments of the next k are read into registers before the FFMAs of this one;
+//          - and, as blocks now run at the pace of L2, they walk over C in bands, so that neighbours share operands.
 // Tile     BM x BN x BK = 128 x 128 x 16, 128 threads, two blocks a multiprocessor: one computes while the other
 //          waits at its barrier. Shared memory 4 * 16 * (132 + 128) * 4 B = 65 KB a block; registers 128 accumulators
-//          + 2 * (8 + 16) operands + addresses = 223, no spills. Reuse 2 * 128 * 128 / 256 = 128 FLOP per element
+//          + 2 * (8 + 16) operands + addresses = 214, no spills. Reuse 2 * 128 * 128 / 256 = 128 FLOP per element
 //          loaded. At 4096: 1024 tiles = 3.88 waves of 264.
 // Banks    Reads: neighbouring lanes read neighbouring vectors of one row, or the same vector. Copies: see kPad.
-// Measured H200, cold L2, 4096, median of 30, ratio to cuBLAS FP32 in the same process: 0.919
-//          (2920 us, 47.1 TFLOP/s); 128 x 256 x 8 with one block of 256 threads 0.907.
+// Measured H200, cold L2, 4096, median of 20 to 30, ratio to cuBLAS FP32 in the same process: 0.927 and 0.922 on two
+//          cards; without FREE_ACCUMULATORS 0.923; 128 x 256 x 16 with one block of 256 threads 0.918.
 // Limit    The register file, as far as times and SASS of 30 variants tell: it seems to deliver one even- and one
 //          odd-numbered register a cycle, where FFMA wants three operands. `.reuse` saves one, and the other two should
-//          differ in parity: otherwise the dispatch stalls. Here 33 % of the FFMAs ask for two of one parity. Vector
-//          loads and stores tie the parity of b[j] and acc[i][j] to j; FREE_ACCUMULATORS=1 unties the latter: 27 %, or
-//          23 % with BN=256, MIN_BLOCKS=1. Not measured yet.
+//          differ in parity: otherwise the dispatch stalls. Vector reads and stores tie the parity of b[j] and
+//          acc[i][j] to j: 32 % of the FFMAs ask for two of one parity. FREE_ACCUMULATORS unties the latter: 27 %.
 //          Tried: A kept row-major in shared memory, four k a read, 16-byte copies: 7 % fewer instructions but 0.894,
 //          since a[i] then has the parity of k: 42 % conflict, dispatch stalls of 0.46 cycles an issue (ncu; cuBLAS
 //          0.10). Its copies bunched or spread over k: 0.82 to 0.89, by the registers that ptxas happens to choose.
@@ -31,6 +27,7 @@
 
 #include "../../common/async_copy.cuh"
 #include "../../common/raster.cuh"
+#include "../../common/vectors.cuh"
 
 #ifndef BM
 #define BM 128
@@ -60,7 +57,7 @@
 #define MIN_BLOCKS 2
 #endif
 #ifndef FREE_ACCUMULATORS
-#define FREE_ACCUMULATORS 0
+#define FREE_ACCUMULATORS 1
 #endif
 #ifndef GROUP
 #define GROUP 16
@@ -159,19 +156,6 @@ struct Copier {
     __device__ __forceinline__ void next_tile() { from += kTranspose ? BK : BK * stride; }
 };
 
-// A thread's kCount values at one k: 16-byte reads, kSpan apart.
-template <int kCount, int kSpan>
-__device__ __forceinline__ void read_fragment(float (&fragment)[kCount], const float *shared) {
-#pragma unroll
-    for (int v = 0; v < kCount / 4; ++v) {
-        const float4 four = *reinterpret_cast<const float4 *>(shared + v * kSpan);
-        fragment[4 * v + 0] = four.x;
-        fragment[4 * v + 1] = four.y;
-        fragment[4 * v + 2] = four.z;
-        fragment[4 * v + 3] = four.w;
-    }
-}
-
 template <Shape kShape>
 __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     double_buffer(const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C, int64_t M, int64_t N,
@@ -213,8 +197,8 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     float acc[TM][TN] = {};
     float a[2][TM], b[2][TN];  // fragments of this k and of the next
     const float *read = shared;
-    read_fragment<TM, kLaneM>(a[0], read + my_row);
-    read_fragment<TN, kLaneN>(b[0], read + BK * kRowA + my_col);
+    ladder::read_fragment<TM, kLaneM>(a[0], read + my_row);
+    ladder::read_fragment<TN, kLaneN>(b[0], read + BK * kRowA + my_col);
     int read_stage = 0, write_stage = STAGES - 1;
 
     for (int64_t k_tile = 0; k_tile < k_tiles; ++k_tile) {
@@ -239,8 +223,8 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
             // Read for the next k while the FMAs of this one run. (After the last tile it reads zeros or stale
             // values, which are never used.)
             const int next = (k + 1) % BK;
-            read_fragment<TM, kLaneM>(a[(k + 1) % 2], read + next * kRowA + my_row);
-            read_fragment<TN, kLaneN>(b[(k + 1) % 2], read + BK * kRowA + next * kRowB + my_col);
+            ladder::read_fragment<TM, kLaneM>(a[(k + 1) % 2], read + next * kRowA + my_row);
+            ladder::read_fragment<TN, kLaneN>(b[(k + 1) % 2], read + BK * kRowA + next * kRowB + my_col);
 #pragma unroll
             for (int i = 0; i < TM; ++i)
 #pragma unroll
