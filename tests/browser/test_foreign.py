@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import SAMPLES, browser
+from conftest import SAMPLES
 
 from profiler.cli.render_report import main
 
@@ -26,18 +25,6 @@ HOSTILE = (
     '"","","us","%"\n"0","void </script><script>window.pwned=1</script><(int)1>()","1.5","133.3"\n'
     f'"1","{"t" * 2000}<(int)1>(float *)","n/a","-4"\n"2","größe<img src=x onerror=window.pwned=1>()","2.5",""\n'
 )
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = browser()
-    if path is None:
-        pytest.skip("there is no Chromium here")
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
