@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_FORM = re.compile(r"(?:sm_|compute_)?(\d{1,2})\.?(\d)([af]?)", re.I)
+_FORM = re.compile(r"(?:sm_|compute_)?(\d{1,2})\.?(\d)([af]?)", re.I | re.ASCII)
 
 
 def normalise(text: str) -> str:

@@ -28,6 +28,7 @@ from profiler.hashing import digest
 from profiler.header import header_text
 from profiler.model import BuildOptions, ParamValue, Variant
 from profiler.parse import elf, ptxas
+from profiler.parse.folders import without_folders
 from profiler.parse.nvcc import first_error
 from profiler.run import Run, cache_root
 from profiler.rundir import write_text
@@ -37,6 +38,8 @@ from profiler.toolchain import Toolchain, library_folder, tool_env
 LIBRARY, LOG, COMMAND = "variant.so", "ptxas.log", "command.json"
 _CACHE_VERSION = 1
 _ENTRY_POINT = "launch"
+#: As in -I/a, -L/a, -isystem=/a, -Wl,-rpath,/a.
+_FOLDER_IN_WORD = re.compile(r"(^-[A-Za-z]|[=,])(/[^=,]+)")
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ def build_stage(run: Run) -> None:
             write_text(run.dir.raw(f"build/{folder_name(name)}.log"), outcome.log)
     run.note("builds", {name: dict(one.facts) for name, one in outcomes.items() if one.status == "ok"})
     alive = {variant.name for variant in run.alive()}
-    run.fail({n: (one.status, one.reason) for n, one in outcomes.items() if one.status != "ok" and n in alive})
+    failed = {name: one for name, one in outcomes.items() if one.status != "ok" and name in alive}
+    run.fail({name: (one.status, without_folders(one.reason)) for name, one in failed.items()})
 
 
 def build_folder(key: str) -> Path:
@@ -217,6 +221,7 @@ def _compile(
     # Line information keeps the path of what was compiled, so that is the entry's own final folder.
     _write_files(folder / "src", files.contents)
     work = folder / f".{os.getpid()}.{threading.get_ident()}.partial"
+    shutil.rmtree(work, ignore_errors=True)  # of a run that was killed: in containers, numbers of processes recur
     work.mkdir()
     argv = arguments(output=str(work / LIBRARY))
     try:
@@ -365,9 +370,9 @@ def shown_path(path: Path, run: Run) -> str:
 
 def _shown_word(word: str, run: Run) -> str:
     """Return an argument without folders of this machine outside the project."""
-    if word.startswith("-I/"):
-        return f"-I{shown_path(Path(word[2:]), run)}"
-    return Path(word).name if word.startswith("/") else word
+    if word.startswith("/"):
+        return Path(word).name
+    return _FOLDER_IN_WORD.sub(lambda found: found[1] + shown_path(Path(found[2]), run), word)
 
 
 def _say(run: Run, name: str, outcome: Built) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 
 from profiler.problem_file import ProblemLiterals
 from profiler.problems import BASELINES, CHECK_SIZES, SIZES
@@ -39,7 +40,7 @@ class Draft:
     @property
     def check_sizes(self) -> list[list[int]]:
         """Sizes that are verified only, without those that are timed."""
-        usual = CHECK_SIZES.get(self.problem) or [_ODD[: len(self.literals.dims)]]
+        usual = CHECK_SIZES.get(self.problem) or [[n for n, _ in zip(cycle(_ODD), self.literals.dims, strict=False)]]
         return [list(size) for size in usual if list(size) not in [list(s) for s in self.timed_sizes]]
 
     @property

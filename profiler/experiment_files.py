@@ -21,6 +21,14 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def is_folder(path: Path) -> bool:
+    """Return whether a folder is there; a name that cannot be one is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def split_function(text: str) -> tuple[str, str]:
     """Return the parts of ``file.py:function``; the function is empty when there is none."""
     file, _, function = text.rpartition(":")
@@ -31,11 +39,8 @@ def find_source(text: str, experiment: Path, *, folder: bool = False) -> Path | 
     """Return a file (or folder) beside the experiment file, else under ``kernels/``; None when there is none."""
     for base in (experiment.parent, data_files.kernels()):
         candidate = base / text
-        try:
-            if candidate.is_dir() if folder else candidate.is_file():
-                return candidate.resolve()
-        except (OSError, ValueError):
-            continue
+        if is_folder(candidate) if folder else is_file(candidate):
+            return candidate.resolve()
     return None
 
 
@@ -72,13 +77,10 @@ def find_experiment(text: str) -> Path:
 
 def missing_experiment(path: Path) -> UsageError:
     """Return the error for an experiment file that is not there."""
-    try:
-        if path.is_dir():
-            inside = _beside(path, "", _SUFFIXES)
-            hint = f"it holds {', '.join(inside[:5])}" if inside else "name a YAML file"
-            return UsageError(f"{path} is a folder, not an experiment file", hint=hint)
-    except (OSError, ValueError):
-        pass
+    if is_folder(path):
+        inside = _beside(path, "", _SUFFIXES)
+        hint = f"it holds {', '.join(inside[:5])}" if inside else "name a YAML file"
+        return UsageError(f"{path} is a folder, not an experiment file", hint=hint)
     beside = _beside(path.parent, path.name, _SUFFIXES)
     folder = data_files.experiments()
     own = [p for p in folder.glob("*/*") if p.stem == p.parent.name]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler import __version__
 from profiler.errors import LadderError, UsageError
+from profiler.parse.folders import without_folders
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 REPORT_SUFFIXES = (".ncu-rep", ".ncu-repz", ".nsys-rep", ".sqlite", ".qdrep")
 _MAGIC = b"NVR\0"
 _BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
-_PATHS = re.compile(r"(?<![\w:/.])(?:[A-Za-z]:)?[/\\](?:[^\s/\\:*?\"<>|]+[/\\])+(?=[^\s/\\])")
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ def _without_paths(rows: Rows) -> None:
         if row["file"]:
             row["file"] = re.split(r"[/\\]", row["file"])[-1]
     for row in rows.rules:
-        row["message"] = _PATHS.sub("", row["message"])
+        row["message"] = without_folders(row["message"])
 
 
 def launches_shown(data: RunFrames, most: int) -> tuple[RunFrames, int]:

@@ -92,7 +92,7 @@ def permission_from(params: str | None, status: str | None, euid: int) -> Permis
 
 
 def _names(entry: str, gpu: Gpu) -> bool:
-    if entry.isdigit():
+    if entry.isdecimal():
         return int(entry) == gpu.index
     return len(entry) > 4 and gpu.uuid.startswith(entry)
 

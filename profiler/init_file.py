@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,8 +46,8 @@ def init_text(text: str, flags: BareFlags) -> tuple[Path, str, list[str]]:
     head = [
         f"Written by run_experiment --init {Path(text).name}; correct what is marked as guessed, then",
         "",
-        f"  run_experiment --check {target.name}",
-        f"  run_experiment {target.name} --quick",
+        f"  run_experiment --check {shlex.quote(target.name)}",
+        f"  run_experiment {shlex.quote(target.name)} --quick",
         *(f"TODO {line}" for line in todo),
     ]
     return target, draft_text(draft, head, commented=True), todo
@@ -67,7 +68,8 @@ def write_init(text: str, flags: BareFlags) -> tuple[Path, list[str]]:
             file.write(content)
     except FileExistsError as error:
         raise UsageError(
-            f"{target} exists already, and is not overwritten", hint=f"run_experiment --check {target}"
+            f"{target} exists already, and is not overwritten",
+            hint=f"run_experiment --check {shlex.quote(str(target))}",
         ) from error
     except OSError as error:
         raise LadderError(f"{target}: cannot be written: {error.strerror}", code=Exit.USAGE) from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from profiler.parse.folders import without_folders
 from profiler.toolchain import Tool
 
 #: The profiled program pushes one range per (variant, size) in this domain, named :func:`range_name` of its index.
@@ -180,12 +181,12 @@ def classify_log(text: str, returncode: int) -> Outcome:
         children = "child process" in text or "target-processes" in text
         message = "ncu saw no launch inside the marked ranges"
         message += "; the launches may be in a child process" if children else ""
-        return outcome("no_kernels", message, "its log is raw/ncu.log")
+        return outcome("no_kernels", message, "its log is in raw/")
     error = re.search(r"==ERROR==\s*(.+)", text)
     if error:
-        return outcome("other", f"ncu: {error.group(1).strip()}", "its log is raw/ncu.log")
+        return outcome("other", f"ncu: {without_folders(error.group(1).strip())}", "its log is in raw/")
     if not text.strip():
         return outcome("silent", f"ncu wrote nothing (exit code {returncode})", "run `ncu --version` by hand")
     if returncode != 0:
-        return outcome("other", f"ncu ended with exit code {returncode}", "its log is raw/ncu.log")
+        return outcome("other", f"ncu ended with exit code {returncode}", "its log is in raw/")
     return outcome("ok", "")

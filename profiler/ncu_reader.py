@@ -18,12 +18,13 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler import process
 from profiler.errors import Exit, LadderError
+from profiler.parallel import run_all
 from profiler.parse.ncu_session import session_facts
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _launch(action: Any, index: int, file: str, with_sass: bool = True) -> dict[
         "ranges": _ranges(action),
         "scalars": {n: _scalar(m) for n, m in metrics.items()},
         "pcs": _pcs(action, metrics, with_sass),
-        "rules": [dict(rule) for rule in action.rule_results_as_dicts()],
+        "rules": [_rule(rule) for rule in action.rule_results_as_dicts()],
         "opcodes": _instances(opcodes) if opcodes is not None and opcodes.num_instances() else None,
     }
 
@@ -219,6 +220,13 @@ def _scalar(metric: Any) -> list[Any] | None:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return None
     return [value, metric.unit()]
+
+
+def _rule(rule: Any) -> dict[str, Any]:
+    """What the frame `rules` has of a rule; an estimate that is no number is none."""
+    kept = {key: rule[key] for key in ("rule_identifier", "name", "rule_message") if key in rule}
+    estimate = dict(rule.get("speedup_estimation") or {})
+    return {**kept, "speedup_estimation": estimate} if math.isfinite(estimate.get("speedup", math.nan)) else kept
 
 
 def _instances(metric: Any) -> dict[Any, Any]:
@@ -284,11 +292,11 @@ def read_report(
     if not sass:
         kinds = ("values",)
 
-    def child(job: tuple[str, int]) -> dict[str, Any]:
-        kind, part = job
+    def child(kind: str, part: int) -> dict[str, Any]:
         out = out_dir / f"ncu-{kind}-{part}.json"
         out.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "profiler.ncu_reader", report, out, "--part", f"{part}/{parts}", "--only", kind]
+        argv = [sys.executable, "-P", "-m", "profiler.ncu_reader", report, out]
+        argv += ["--part", f"{part}/{parts}", "--only", kind]
         for path in reader_path:
             argv += ["--reader-path", path]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
@@ -305,9 +313,8 @@ def read_report(
             raise LadderError(str(result["reason"]), hint=_HINTS.get(done.returncode, ""), code=Exit.USAGE)
         return result
 
-    jobs = [(kind, part) for kind in kinds for part in range(parts)]
-    with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
-        results = list(pool.map(child, jobs))
+    jobs = {f"{kind} {part}": partial(child, kind, part) for kind in kinds for part in range(parts)}
+    results = [result for _, result in run_all(jobs, len(jobs))]
     launches = [launch for result in results[:parts] for launch in result["launches"]]
     launches.sort(key=lambda launch: int(launch["index"]))
     if len(launches) != results[0]["total"]:

@@ -58,7 +58,7 @@ def execute(run: Run, choice: Choice, render: RenderReport) -> Exit:
     if "report" in choice.stages:
         with timed_stage(run, "report", choice, redo=True):
             render(run.dir)
-    return exit_code(run, problem)
+    return exit_code(run, problem, measuring=bool(set(DEVICE_STAGES) & set(choice.stages)))
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,8 @@ def pending(run: Run, choice: Choice) -> list[str]:
 def _measure(run: Run, choice: Choice, early: EarlyStart | None) -> str | None:
     """Run the stages on the device, or put a recording in their place; return why the device cannot be used."""
     problem = choice.gpu_problem
+    if run.gpu is None and run.dir.manifest["gpu"] is not None:
+        return None  # measured elsewhere and carried here: what it holds is neither replaced nor marked as missing
     if run.gpu is None:
         for stage in DEVICE_STAGES:
             if stage in choice.stages:
@@ -202,14 +204,14 @@ def not_run(run: Run, reason: str) -> None:
     run.fail({v.name: ("not_run", reason) for v in run.alive()})
 
 
-def exit_code(run: Run, gpu_problem: str | None) -> Exit:
-    """Return the exit code of a finished run: 0, 1 or 3."""
+def exit_code(run: Run, gpu_problem: str | None, *, measuring: bool = True) -> Exit:
+    """Return the exit code of a finished run: 0, 1 or 3; ``measuring``: a stage on the device was asked for."""
     rows = frames.rows_of(run.dir.frame("variants"))
     if gpu_problem is not None:
         return Exit.NOTHING
     wanted = [row for row in rows if row["status"] != frames.SKIPPED]
     measured = any(row["origin"] != "none" for row in wanted) or len(run.dir.frame("checks")) > 0
-    if wanted and not measured:
+    if wanted and measuring and not measured:
         return Exit.NOTHING
     return Exit.OK if all(row["status"] == "ok" for row in wanted) else Exit.FAILED
 

@@ -49,7 +49,7 @@ def make_run(
     manifest = {
         "tool_version": __version__,
         "created": created.isoformat(timespec="seconds"),
-        "command": [Path(word).name if word.startswith("/") else word for word in command],
+        "command": [without_folder(word) for word in command],
         "experiment": {
             "name": experiment.name,
             "title": experiment.title,
@@ -70,6 +70,12 @@ def make_run(
         "variants", [variant_row(v, i, experiment, arch) for i, v in enumerate(selected(experiment, settings))]
     )
     return run
+
+
+def without_folder(word: str) -> str:
+    """Return a word of a command line without the folders of an absolute path, also in ``--flag=/path``."""
+    flag, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+    return f"{flag}{equals}{Path(value).name if value.startswith('/') else value}"
 
 
 def selected(experiment: Experiment, settings: Settings) -> list[Variant]:
@@ -121,9 +127,12 @@ def skips(experiment: Experiment, arch: str) -> dict[str, dict[str, str]]:
 
 
 def arch_of(experiment: Experiment, gpu: Gpu | None, recorded: str | None) -> str:
-    """Return the architecture to build for: the file's, else the device's, else the recording's, else ``sm_90a``."""
-    named = {v.build.arch for v in experiment.variants if v.build.arch != "auto"}
-    if len(named) == 1:
+    """Return the architecture to build for: the one that all CUDA variants name, else the device's, else the
+    recording's, else ``sm_90a``.
+    """
+    cuda = [v for v in experiment.variants if v.kind == "cuda"] or experiment.variants
+    named = {v.build.arch for v in cuda}
+    if len(named) == 1 and "auto" not in named:
         return named.pop()
     return gpu.arch if gpu else (recorded or DEFAULT_ARCH)
 

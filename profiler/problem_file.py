@@ -23,6 +23,10 @@ from profiler.suggest import near_match
 
 #: C types that a scalar argument may have.
 SCALAR_CTYPES = ("int32_t", "int64_t", "int", "float", "double", "size_t")
+_INTEGERS = {
+    "int32_t": range(-(2**31), 2**31), "int": range(-(2**31), 2**31), "int64_t": range(-(2**63), 2**63),
+    "size_t": range(2**64),
+}  # fmt: skip
 
 _PROBLEM_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -115,13 +119,14 @@ def _load_module(path: Path) -> Any:
     sys.path.insert(0, str(resolved.parent))  # so that the file may import what lies beside it
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file that ends the interpreter must not end the command
         del sys.modules[name]
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(resolved)]
         where = f"{path}:{lines[-1]}" if lines else str(path)
         raise UsageError(f"{where}: {type(error).__name__}: {error}", hint="the problem's file must import") from error
     finally:
-        sys.path.remove(str(resolved.parent))
+        if str(resolved.parent) in sys.path:  # the file may have changed it
+            sys.path.remove(str(resolved.parent))
     return module
 
 
@@ -189,7 +194,7 @@ class _Reader:
         try:
             return ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            self._say(node.lineno, f"{what} must be a literal, not {ast.unparse(node)[:60]}")
+            self._say(node.lineno, f"{what} must be a literal, not {_written(node)}")
             return None
 
     def _name(self, node: ast.expr | None) -> str:
@@ -239,7 +244,7 @@ class _Reader:
         if node is None:
             return ()
         if not isinstance(node, ast.Tuple | ast.List):
-            self._say(node.lineno, f"args must be a tuple of In, Out, InOut and Scalar, not {ast.unparse(node)[:60]}")
+            self._say(node.lineno, f"args must be a tuple of In, Out, InOut and Scalar, not {_written(node)}")
             return ()
         found = [self._arg(item, f"args[{index}]") for index, item in enumerate(node.elts)]
         return tuple(arg for arg in found if arg is not None)
@@ -279,6 +284,10 @@ class _Reader:
             return None
         if given["ctype"] not in SCALAR_CTYPES or not isinstance(given["name"], str):
             self._say(line, f"{what}: ctype {given['ctype']!r} must be one of {', '.join(SCALAR_CTYPES)}")
+            return None
+        whole = _INTEGERS.get(given["ctype"])
+        if whole is not None and not all(isinstance(number, int) and number in whole for number in numbers):
+            self._say(line, f"{what}: value must be a whole number that fits {given['ctype']}")
             return None
         return Scalar(given["name"], given["ctype"], given["value"])
 
@@ -330,6 +339,13 @@ class _Reader:
         if values != set(found.options[option]):
             wanted = ", ".join(f"{option}={value}" for value in found.options[option])
             self._say(line, f"{arg.name}: shapes must be given for exactly {wanted}")
+
+
+def _written(node: ast.expr) -> str:
+    try:
+        return ast.unparse(node)[:60]
+    except RecursionError:
+        return "an expression of this depth"
 
 
 def _is_text_or_map(value: Any) -> bool:

@@ -24,6 +24,7 @@ from profiler.errors import LadderError
 from profiler.metrics import HEADLINE, base_name, requests
 from profiler.ncu_command import DOMAIN, Outcome, ProfileOptions, classify_log, profile_argv, range_name
 from profiler.ncu_reader import read_report, reader_paths
+from profiler.parse.folders import without_folders
 from profiler.parse.ncu import Rows, places_by_range, reason_rows, rows_of_report
 from profiler.profile_cache import Pair, Profile
 from profiler.run import Run
@@ -181,7 +182,7 @@ def _collect(run: Run, plan: Plan, pairs: Sequence[Pair], stem: str) -> Collecte
         folder = Path(scratch)
         spec = folder / "profile.json"
         spec.write_text(json.dumps(profile_spec(run, pairs)), encoding="utf-8")
-        program = [sys.executable, "-m", _PROGRAM, str(spec)]
+        program = [sys.executable, "-P", "-m", _PROGRAM, str(spec)]
         argv = profile_argv(plan.ncu, program, report, log, plan.metrics, list(ranges), plan.options)
         try:
             done = process.run(argv, timeout=timeout, env=_environment(run), label="ncu")
@@ -336,7 +337,7 @@ def _told_failures(status: Path) -> dict[int, str]:
         except ValueError:
             continue
         if said.get("status") != "ok":
-            told[int(said["index"])] = str(said.get("reason") or "could not be launched")
+            told[int(said["index"])] = without_folders(str(said.get("reason") or "could not be launched"))
     return told
 
 

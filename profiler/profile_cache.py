@@ -19,6 +19,8 @@ from typing import Any
 import pandas as pd
 
 from profiler import frames, process
+from profiler.build_sources import project_files
+from profiler.model import Variant
 from profiler.ncu_command import chip_name, parse_query_metrics, query_argv
 from profiler.run import Run, cache_root
 from profiler.toolchain import Tool
@@ -56,6 +58,7 @@ def keys(run: Run, pairs: Sequence[Pair], collected: Mapping[str, Any]) -> dict[
             "dtype": variant.dtype,
             "params": dict(variant.params),
             "source": row.get("source_hash"),
+            "text": _text_hash(variant),  # a comment moves the lines that the frame `source` names
             "binary": row.get("binary_hash"),
             "build": builds.get(name, {}).get("key"),
             "libraries": [_version("torch"), _version("triton")] if variant.kind in ("python", "triton") else None,
@@ -84,12 +87,15 @@ def store(key: str, profile: Profile) -> None:
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(dir=final.parent, prefix=".partial-"))
+    except OSError:
+        return
+    try:
         for name in FRAMES:
             frames.write(partial / f"{name}.parquet", name, profile[name])
         shutil.rmtree(final, ignore_errors=True)
         partial.replace(final)
-    except OSError:
-        return
+    except OSError:  # the disk is full, or another run has put the same profile there meanwhile
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def metric_names(ncu: Tool, compute_capability: tuple[int, int] | None) -> set[str] | None:
@@ -120,6 +126,15 @@ def metric_names(ncu: Tool, compute_capability: tuple[int, int] | None) -> set[s
 
 def _folder() -> Path:
     return cache_root() / "profiles"
+
+
+def _text_hash(variant: Variant) -> str | None:
+    """The hash of a variant's files to the byte; None when one cannot be read."""
+    try:
+        texts = [(file.name, hashlib.sha256(file.path.read_bytes()).hexdigest()) for file in project_files(variant)]
+    except OSError:
+        return None
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def _file_hash(path: Path | None) -> str | None:

@@ -18,6 +18,8 @@ from profiler.rundir import RunDir, find
 #: Frames that a recording lends per variant and size. ``metrics`` is split by origin below.
 _LENT = ("checks", "samples", "stalls", "source", "rules", "findings")
 _LIVE_ORIGINS = ("ptxas", "sass")
+#: Rows that no recording stands in for.
+_STAYS = ("build_failed", frames.SKIPPED)
 #: Manifest entries that describe how the recording was measured.
 _METHOD = ("timing", "profile")
 _KEPT_FILES = (*(f"{name}.parquet" for name in frames.FRAME_NAMES), "manifest.json")
@@ -50,6 +52,8 @@ def replay(run: Run, recording: RunDir | None) -> None:
         recorded = {row["name"]: row for row in frames.rows_of(recording.frame("variants"))}
         sizes = set(recording.manifest["problem"]["sizes"])
         for row in rows:
+            if row["status"] in _STAYS:
+                continue
             reason = mismatch(row, recorded.get(row["name"]), run.experiment.size_keys, sizes)
             if reason:
                 no_match[row["name"]] = f"no GPU here, and the recorded run does not match: {reason}"
@@ -58,7 +62,7 @@ def replay(run: Run, recording: RunDir | None) -> None:
         _lend(run, recording, lent)
         _describe(run, recording)
     for row in rows:
-        if row["status"] in ("build_failed", frames.SKIPPED):
+        if row["status"] in _STAYS:
             continue
         if row["name"] in no_match:
             row.update(status="not_run", reason=no_match[row["name"]], origin="none")
@@ -87,8 +91,16 @@ def mismatch(
     return ""
 
 
-def record(run: RunDir, gpu_name: str) -> Path:
-    """Copy what replays into ``experiments/recorded/<gpu>/<experiment>/``, replacing an older one; return it."""
+def record(run: RunDir) -> Path:
+    """Copy what replays into ``experiments/recorded/<gpu>/<experiment>/``, replacing an older one; return it.
+
+    ``LadderError`` for a run of which nothing was measured, and for one that is too large.
+    """
+    if not (run.frame("variants")["origin"] == "measured").any():
+        raise LadderError(
+            "--record needs a run that was measured here", hint="nothing of this one was", code=Exit.NOTHING
+        )
+    gpu_name = str((run.manifest["gpu"] or {}).get("name", ""))
     target = data_files.recorded() / gpu_slug(gpu_name) / str(run.manifest["experiment"]["name"])
     staged = target.with_name(f".{target.name}.partial")
     shutil.rmtree(staged, ignore_errors=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler import frames
+from profiler.errors import LadderError
 from profiler.model import Experiment, Variant
 from profiler.problem import Problem
 from profiler.rundir import RunDir
@@ -93,10 +94,17 @@ class Run:
 
 
 def cache_root() -> Path:
-    """Return the user's private cache: ``$XDG_CACHE_HOME/kernel-ladder``; made with mode 0700."""
+    """Return the user's private cache: ``$XDG_CACHE_HOME/kernel-ladder``; made with mode 0700. Raises ``LadderError``
+    where it cannot be.
+    """
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     path = Path(base) / "kernel-ladder"
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise LadderError(
+            f"cannot make the cache {path}: {error.strerror}", hint="set XDG_CACHE_HOME to a folder that can be written"
+        ) from error
     return path
 
 

@@ -21,7 +21,8 @@ _TUNABLE = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+([0-9]{1,9})[ \t]*(?://.*|/\*.*)?$", re.M
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
-_FUNCTION = re.compile(r"(?:^|[;}])\s*((?:[\w:<>,*&\"]+\s+)+[*&]*)(\w+)\s*\(([^(){};]*)\)\s*\{", re.M)
+# The bound on the words before the name keeps a table of a million numbers from taking hours.
+_FUNCTION = re.compile(r"(?:^|[;}])\s*((?:[\w:<>,*&\"]+\s+){1,40}[*&]*)(\w+)\s*\(([^(){};]*)\)\s*\{", re.M)
 _LAUNCH = re.compile(r"\blaunch\s*\(\s*const\s+Args\b")
 _ENTRIES = frozenset({"launch", "prepare", "destroy", "workspace_bytes", "main"})
 #: Words that speak for a registered problem where no header does.

@@ -21,6 +21,7 @@ from typing import Any
 from profiler import frames, occupancy, parallel, process
 from profiler.build import LOG, build_folder
 from profiler.build_sources import folder_name
+from profiler.errors import LadderError
 from profiler.model import Variant
 from profiler.parse import cuobjdump, ptxas, sass
 from profiler.run import Run
@@ -162,7 +163,12 @@ def _row(name: str, value: float | None, unit: str, origin: str, why: str = "not
 def _cuda(run: Run, variant: Variant) -> Analysis:
     build = run.builds[variant.name]
     folder, arch = build_folder(build["key"]), str(build["arch"])
-    log = ptxas.parse((folder / LOG).read_text(encoding="utf-8", errors="replace"))
+    try:
+        log = ptxas.parse((folder / LOG).read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        raise LadderError(
+            f"{variant.name}: its build is no longer in the cache", hint="start a new run instead of resuming this one"
+        ) from error
     listings, why, note = _listings(run, folder, folder / "variant.so")
     code = [kernel for kernel in sass.parse(listings.get("sass.txt", "")) if kernel.arch in {arch, ""}]
     bounds = cuobjdump.launch_bounds(listings.get("elf.txt", ""))
@@ -177,7 +183,7 @@ def _cuda(run: Run, variant: Variant) -> Analysis:
         uses_shared = kernel is None or kernel.uses_shared_memory
         threads = bounds[name].total if name in bounds else None
         kernels.append(KernelFacts(shown[name], resources.get(name), kernel, threads, dynamic and uses_shared))
-    rows = kernel_rows(variant.name, kernels, arch, why)
+    rows = kernel_rows(variant.name, kernels, arch, why or "failed")  # read, and this kernel is not among them
     serialised = sum(warning.serialises_wgmma for warning in log.warnings)
     whole: Row = {"variant": variant.name, "size": "", "launch": None, "kernel": None}
     rows.append(whole | _row("ptxas.wgmma_serialised", serialised, "1", "ptxas"))
@@ -196,6 +202,8 @@ def _listings(run: Run, folder: Path, binary: Path) -> tuple[dict[str, str], str
         said = _dump(tools, flag, binary, run.settings.timeout_s)
         if isinstance(said, str):
             return texts, "failed" if tools.cuobjdump and tools.nvdisasm else "not_collected", said
+        if not said.stdout.strip():
+            return texts, "failed", f"no machine code: cuobjdump {flag} printed nothing"
         texts[name] = said.stdout
         partial = folder / f".{name}.{os.getpid()}.{threading.get_ident()}.partial"
         partial.write_text(said.stdout, encoding="utf-8")
@@ -254,11 +262,18 @@ def _triton(run: Run, variant: Variant) -> Analysis:
     with tempfile.TemporaryDirectory(prefix="kernel-ladder-") as folder:
         cubins, why, note = _triton_cubins(run, variant, Path(folder))
         if not cubins:
-            row: Row = {"variant": variant.name, "size": "", "launch": 0, "kernel": None}
-            return Analysis((row | _row("sass.instructions", None, "inst", "sass", why),), None, note)
+            return Analysis((_no_code(variant, why),), None, note)
         kernels, codes, note = _cubin_kernels(run, cubins)
+    if not kernels:
+        why = "failed" if run.toolchain.cuobjdump and run.toolchain.nvdisasm else "not_collected"
+        return Analysis((_no_code(variant, why),), None, note)
     rows = kernel_rows(variant.name, kernels, str(run.dir.manifest["arch"]), "failed" if note else "not_collected")
     return Analysis(tuple(rows), binary_hash(codes) if codes else None, note)
+
+
+def _no_code(variant: Variant, why: str) -> Row:
+    row: Row = {"variant": variant.name, "size": "", "launch": 0, "kernel": None}
+    return row | _row("sass.instructions", None, "inst", "sass", why)
 
 
 def _triton_cubins(run: Run, variant: Variant, folder: Path) -> tuple[list[Path], str, str]:
@@ -288,7 +303,7 @@ def triton_argv(
     major, minor = occupancy.compute_capability(arch) or (9, 0)
     more = {"arch": 10 * major + minor, "options": dict(options)}
     return [
-        *(sys.executable, "-m", "profiler.triton_static"),
+        *(sys.executable, "-P", "-m", "profiler.triton_static"),  # -P: nothing in the current folder shadows ours
         *(str(variant.source), variant.function or ""),
         *(json.dumps(list(map(dict, sizes))), variant.dtype, str(folder), json.dumps(more)),
     ]

@@ -140,6 +140,8 @@ def _timed_whole(
 ) -> _Heard | None:
     """Return what was heard in the attempt that no variant cut short; None when no variant is left."""
     measure, key = run.experiment.measure, size_key(dims)
+    # One method for a variant and size: estimates near the limit would choose another in another process.
+    chosen = run.dir.manifest.get("timing", {}).get("method", {}).get(key, {}) if process else {}
     remaining = list(variants)
     while remaining:
         heard = _Heard(session, key)
@@ -154,6 +156,7 @@ def _timed_whole(
                 "warmup_ms": measure.warmup_ms,
                 "cache": measure.cache,
                 "process": process,
+                "methods": {name: facts["method"] for name, facts in chosen.items()},
                 "seed": int(run.experiment.problem.init.get("seed", 0) or 0),
             },
         }

@@ -54,7 +54,10 @@ def build_library(run: Run, source: Path) -> tuple[str | None, str]:
         ccbin=host_argument(run.toolchain, tool_env(run.toolchain)),
         library=library_folder(nvcc.path),
     )
-    done = process.run(argv, timeout=run.settings.timeout_s, env=tool_env(run.toolchain), label="nvcc")
+    try:
+        done = process.run(argv, timeout=run.settings.timeout_s, env=tool_env(run.toolchain), label="nvcc")
+    except process.ToolMissing as error:
+        return None, str(error)
     if done.returncode != 0 or not partial.is_file():
         run.dir.raw(f"build/{name}.log").write_text(done.output, encoding="utf-8")
         return None, process.describe_exit(done.returncode)

@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic_core import PydanticCustomError
 
 from profiler import arithmetic
-from profiler.experiment_files import file_issue, find_source, split_function
+from profiler.experiment_files import file_issue, find_source, is_folder, split_function
 from profiler.problem import Arg
 from profiler.problem_file import CPP_KEYWORDS, IDENTIFIER, ProblemLiterals
 from profiler.python_source import PythonSourceError, keyword_names, module_names, parse_python
@@ -24,9 +24,9 @@ from profiler.yaml_lines import Entries, Issue, Items, Node, Scalar
 SOURCE_KEYS = ("cuda", "triton", "python", "command")
 _COMMAND_KEYS = ("cwd", "env", "build_command", "launches", "time")
 _OWN_FLAGS = {
-    "-arch": "`arch:`", "--gpu-architecture": "`arch:`", "-gencode": "`arch:`", "--generate-code": "`arch:`",
-    "-code": "`arch:`", "--gpu-code": "`arch:`", "-std": "`std:`", "--std": "`std:`",
-    "-o": "nothing: the output is ours", "--output-file": "nothing: the output is ours",
+    "-arch": "use `arch:` instead", "--gpu-architecture": "use `arch:` instead", "-gencode": "use `arch:` instead",
+    "--generate-code": "use `arch:` instead", "-code": "use `arch:` instead", "--gpu-code": "use `arch:` instead",
+    "-std": "use `std:` instead", "--std": "use `std:` instead", "-o": "remove it", "--output-file": "remove it",
 }  # fmt: skip
 _T = TypeVar("_T")
 
@@ -273,7 +273,7 @@ class VariantChecks:
                     yield node.issue(f"{{{name}}} is no dim or param; {hint} (write {{{{ }}}} for braces)")
         cwd = row.get("cwd")
         folder = ask(cwd, as_text)
-        if cwd is not None and folder is not None and not (self.path.parent / folder).is_dir():
+        if cwd is not None and folder is not None and not is_folder(self.path.parent / folder):
             yield cwd.issue(f"no folder {folder!r} beside {self.path.name}")
         for key, _ in row.merged("env"):
             if IDENTIFIER.fullmatch(key.text) is None:
@@ -298,7 +298,7 @@ class VariantChecks:
             text = ask(flag, as_text) or ""
             word = re.split(r"[=\s]", text)[0]
             if word in _OWN_FLAGS:
-                yield flag.issue(f"{word} is set by the tool: use {_OWN_FLAGS[word]} instead")
+                yield flag.issue(f"{word} is set by the tool: {_OWN_FLAGS[word]}")
         for folder in _items(node.get("include")):
             text = ask(folder, as_text) or ""
             if text and find_source(text, self.path, folder=True) is None:

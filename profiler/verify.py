@@ -18,15 +18,21 @@ SEED_BEFORE, SEED_AFTER = 1, 2
 
 
 def check_jobs(run: Run, variants: Iterable[Variant], when: str) -> list[dict[str, Any]]:
-    """Return the checks to make: all sizes before timing, the timed sizes after it; skipped sizes left out."""
+    """Return the checks to make: all sizes before timing, the timed sizes after it; skipped sizes left out.
+
+    Size by size, so that few inputs and references are in memory at a time; baselines first, so that one that crashes
+    does so in its own check and not in that of a variant that is compared with it.
+    """
     problem = run.experiment.problem
     base = int(problem.init.get("seed", 0) or 0)
     timed = list(problem.sizes)
     sizes = [*problem.check_sizes, *timed] if when == "before" else timed
     skipped = run.dir.manifest["skips"]
     jobs = []
-    for variant in variants:
-        for dims in sizes:
+    baselines = set(run.experiment.baseline.values())
+    ordered = sorted(variants, key=lambda variant: variant.name not in baselines)
+    for dims in sizes:
+        for variant in ordered:
             key = size_key(dims)
             if key in skipped.get(variant.name, {}):
                 continue
@@ -74,8 +80,7 @@ def run_checks(run: Run, session: WorkerSession, variants: list[Variant], when: 
             break
         lost = outcome.variant or jobs[0]["variant"]
         status = "timeout" if outcome.kind == "timeout" else "crashed"
-        if lost not in failures:
-            worse(failures, lost, status, outcome.reason)
+        worse(failures, lost, status, outcome.reason)
         run.say(f"{lost}: {failures[lost][0]}: {failures[lost][1]}")
         done = {(row["variant"], row["size"]) for row in rows}
         jobs = [j for j in jobs if j["variant"] != lost and (j["variant"], j["size"]) not in done]

@@ -168,8 +168,8 @@ class WorkerSession:
 
 
 def worker_argv() -> list[str]:
-    """Return the argument list of a worker."""
-    return [sys.executable, "-m", "profiler.worker.main"]
+    """Return the argument list of a worker; with ``-P`` nothing in the current folder shadows a module of ours."""
+    return [sys.executable, "-P", "-m", "profiler.worker.main"]
 
 
 def worker_env(gpu: str, base: Mapping[str, str]) -> dict[str, str]:

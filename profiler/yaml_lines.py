@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import yaml
 
@@ -82,11 +83,15 @@ class Entries(Node):
 
     def get(self, name: str) -> Node | None:
         """Return the value of a key, or None."""
-        return next((value for key, value in self.entries if key.text == name), None)
+        return self._by_name[name][1] if name in self._by_name else None
 
     def key(self, name: str) -> Scalar | None:
         """Return the key itself, for its position."""
-        return next((key for key, _ in self.entries if key.text == name), None)
+        return self._by_name[name][0] if name in self._by_name else None
+
+    @cached_property
+    def _by_name(self) -> dict[str, tuple[Scalar, Node]]:
+        return {key.text: (key, value) for key, value in self.entries}
 
     def __iter__(self) -> Iterator[tuple[Scalar, Node]]:
         return iter(self.entries)
@@ -104,6 +109,7 @@ class _Open:
     node: Items | Entries
     values: list[Node] = field(default_factory=list)
     pairs: list[tuple[Scalar, Node]] = field(default_factory=list)
+    lines: dict[str, int] = field(default_factory=dict)  #: of the keys so far
     key: Scalar | Broken | None = None
     collecting_key: bool = False  #: this whole container is the key of another: refused
 
@@ -300,10 +306,11 @@ class _Builder:
             self._refuse(node.line, node.column, top.node.path, "<< merges mappings: write the keys out, or move what "
                          "variants share to `defaults`")  # fmt: skip
             return Broken(node.line, node.column, path)
-        first = next((key for key, _ in top.pairs if key.text == node.text), None)
-        if first is not None:
-            self._refuse(node.line, node.column, path, f"this key stands in line {first.line} already: keep one")
+        if node.text in top.lines:
+            first = top.lines[node.text]
+            self._refuse(node.line, node.column, path, f"this key stands in line {first} already: keep one")
             return Broken(node.line, node.column, path)
+        top.lines[node.text] = node.line
         return Scalar(node.line, node.column, path, node.text, node.plain)
 
     def _close(self) -> None:

@@ -95,12 +95,12 @@ def ladder_figure(rows: Sequence[LadderRow], sizes: Sequence[str]) -> Figure | N
     }  # fmt: skip
     here = [size for size in sizes if any(row.size == size for row in timed)]
     for size in here:
-        for view in ("all", *dtypes):
+        for view in ("all", *dtypes) if len(dtypes) > 1 else ("all",):
             shown = [r for r in timed if r.size == size and view in ("all", r.dtype)]
             _ladder_bars(figure, shown, dtypes, view, scale, unit)
     figure.controls = [
         *choice("size", "Size", [(size, formatting.size(size)) for size in here], here[-1]),
-        *choice("contract", "Contract", [("all", "all"), *((d, d) for d in dtypes)]),
+        *(choice("contract", "Contract", [("all", "all"), *((d, d) for d in dtypes)]) if len(dtypes) > 1 else ()),
     ]
     return figure
 

@@ -65,7 +65,7 @@ def write_shared(folder: Path) -> Path:
         target.mkdir(parents=True, exist_ok=True)
         for file, text in texts.items():
             path = target / file
-            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            if not path.is_file() or path.read_bytes() != text.encode("utf-8"):
                 write_text(path, text)
     except OSError as error:
         raise LadderError(

@@ -113,14 +113,21 @@ def _head(data: RunData) -> dict[str, Any]:
         if data.foreign
         else " · ".join(part for part in (name, _problem(problem)) if part),
         "facts": _facts(data),
-        "gpu": _gpu(manifest),
+        "gpu": _gpu(data),
+        "recorded": f"{ladder_section.numbers(data)}: {text}" if (text := _recorded(data)) else "",
         "footer": f"kernel-ladder {version}".strip(),
     }
 
 
-def _gpu(manifest: Mapping[str, Any]) -> str:
-    """The GPU that the numbers belong to: this machine's, or the recording's."""
-    return str(((manifest.get("gpu") or (manifest.get("replay") or {}).get("gpu")) or {}).get("name") or "")
+def _gpu(data: RunData) -> str:
+    """What a chart's picture says of its numbers: this machine's GPU, or that they are recorded, and where."""
+    return _recorded(data) or str((data.manifest.get("gpu") or {}).get("name") or "")
+
+
+def _recorded(data: RunData) -> str:
+    """Where the numbers of a run that replays were recorded; empty for every other run."""
+    replay = data.manifest.get("replay")
+    return recorded_text(replay) if replay and any(row["origin"] == "recorded" for row in data.variants) else ""
 
 
 def _problem(problem: Mapping[str, Any]) -> str:
@@ -131,24 +138,22 @@ def _problem(problem: Mapping[str, Any]) -> str:
 def _facts(data: RunData) -> list[tuple[str, str]]:
     """The strip under the title: what a reader must know before the first number."""
     manifest = data.manifest
-    gpu, tools, replay = manifest.get("gpu") or {}, manifest.get("tools") or {}, manifest.get("replay") or {}
-    origin = {str(row["origin"]) for row in data.variants}
+    gpu, tools, recorded = manifest.get("gpu") or {}, manifest.get("tools") or {}, _recorded(data)
     facts = [
         ("GPU", str(gpu.get("name") or "none here")),
-        ("Numbers", "read from the file; nothing was measured here" if data.foreign else _numbers(replay, origin)),
+        ("Numbers", "read from the file; nothing was measured here" if data.foreign else recorded or _numbers(data)),
         ("Driver", str(gpu.get("driver") or "")),
         ("Compiler", f"nvcc {tools['nvcc']}" if tools.get("nvcc") else ""),
         ("Compiled for", str(manifest.get("arch") or "")),
         ("Profiler", f"Nsight Compute {tools['ncu']}" if data.foreign and tools.get("ncu") else ""),
-        ("Taken", _utc(str(manifest.get("created") or ""))),
+        ("Replayed" if recorded else "Taken", _utc(str(manifest.get("created") or ""))),
     ]
     return [(name, text) for name, text in facts if text]
 
 
-def _numbers(replay: Mapping[str, Any], origins: set[str]) -> str:
-    if replay and "recorded" in origins:
-        return recorded_text(replay)
-    return "measured here" if "measured" in origins else "computed from the binaries"
+def _numbers(data: RunData) -> str:
+    measured = any(row["origin"] == "measured" for row in data.variants)
+    return "measured here" if measured else "computed from the binaries"
 
 
 def _utc(text: str) -> str:

@@ -115,7 +115,7 @@ def write_bare(path: Path, folder: Path) -> int:
     wanted = run.experiment.profile
     argv = profile_argv(
         run.toolchain.ncu,
-        [sys.executable, "-m", "profiler.worker.profile_program", str(spec)],
+        [sys.executable, "-P", "-m", "profiler.worker.profile_program", str(spec)],
         folder / "bare.ncu-rep",
         folder / "bare.log",
         requests(None if names is None else frozenset(names), wanted.metrics),

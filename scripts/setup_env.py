@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -69,8 +70,13 @@ def main() -> int:
         return 0
     if args.cpu_torch:
         return install_cpu_torch(venv, args.cpu_torch)
-    venv.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(venv.parent, os.O_RDONLY)
+    try:
+        venv.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(venv.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        place = "set KERNEL_LADDER_VENV to a place that can be written"
+        print(f"set-up failed: no folder for {venv}: {error.strerror}\n  {place}", file=sys.stderr)
+        return 3
     fcntl.flock(lock, fcntl.LOCK_EX)  # two first commands at once: the second waits, then finds all done
     try:
         if is_current(venv, args.level):
@@ -248,11 +254,16 @@ def link(venv: Path) -> None:
     for name, target in project["scripts"].items():
         module, _, function = target.partition(":")
         script = venv / "bin" / name
-        script.write_text(
-            f"#!{venv}/bin/python\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n",
-            encoding="utf-8",
-        )
+        body = f"import sys\nfrom {module} import {function}\nsys.exit({function}())\n"
+        script.write_text(shebang(venv / "bin" / "python") + body, encoding="utf-8")
         script.chmod(0o755)
+
+
+def shebang(python: Path) -> str:
+    """Return the first lines of a script; a path that the system refuses there (blanks, length) goes by way of sh."""
+    if len(str(python)) < 120 and not re.search(r"\s", str(python)):
+        return f"#!{python}\n"
+    return f"#!/bin/sh\n'''exec' {shlex.quote(str(python))} \"$0\" \"$@\"\n' '''\n"
 
 
 # --- doing it -------------------------------------------------------------------------------------------------------

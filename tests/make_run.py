@@ -262,8 +262,8 @@ def _samples(
     rows = []
     for size in sizes:
         for process in range(processes):
-            offset, order = rng.normal(0, 0.0015), 0
-            for _ in range(count):
+            offset = rng.normal(0, 0.0015)
+            for order in range(count):  # as the worker has it: the round, which all variants share
                 shared = rng.normal(0, 0.003)
                 for index in rng.permutation(len(rungs)):
                     rung = rungs[index]
@@ -275,7 +275,6 @@ def _samples(
                          "sm_clock_mhz": rung.clock_ghz * 1000 * (1 - abs(shared)), "temperature_c": 52.0,
                          "power_w": 610.0, "throttle": "none", "foreign": False}
                     )  # fmt: skip
-                    order += 1
     return rows
 
 

@@ -3,9 +3,10 @@
 ``time = instructions per scheduler x latency per issued instruction / warps per scheduler / active share / clock``
 
 The active share is made from the launch's duration and issue rate, so what the product tests is Little's law: warps =
-latency x issue rate. What it misses is a factor of its own, as is what lies between the profiler's time and the event
-time; so the factors of a step multiply to the measured speed-up exactly. The latency's factor is split among the stall
-reasons with log-mean weights (LMDI), which leave nothing over and do not depend on the order of the factors.
+latency x issue rate, which holds by construction where one pass counted all three. What it misses is a factor of its
+own, as is what lies between the profiler's time and the event time; so the factors of a step multiply to the measured
+speed-up exactly. The latency's factor is split among the stall reasons with log-mean weights (LMDI), which leave
+nothing over and do not depend on the order of the factors.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _machine(manifest: Mapping[str, Any]) -> Pairs:
         ("driver", gpu.get("driver")),
         ("clocks", _clocks(gpu.get("clocks"))),
         ("compiled for", manifest.get("arch")),
-        ("taken", manifest.get("created")),
+        ("replayed" if manifest.get("replay") else "taken", manifest.get("created")),
     ]
     return tuple((name, str(value)) for name, value in pairs if value)
 
@@ -134,7 +134,8 @@ def _method(data: RunData) -> tuple[str, ...]:
     if rows:
         processes = len({r["process"] for r in rows})
         lines.append(
-            "Intervals: 95 %, bootstrap of the median over interleaved samples, ratios over the same rounds; "
+            "Intervals: 95 %, bootstrap of the median over interleaved samples, ratios over the same rounds where both "
+            "were in all of them; "
             + (
                 "one process, so differences between processes are not in them."
                 if processes < 2
@@ -146,7 +147,9 @@ def _method(data: RunData) -> tuple[str, ...]:
         lines.append(f"Clock events seen while timing: {formatting.listed(throttles)}.")
     foreign = sum(1 for r in rows if r["foreign"])
     if foreign:
-        lines.append(f"{foreign} samples were taken beside another process; they are left out of the medians.")
+        lines.append(
+            f"{foreign} samples were taken beside another process; the medians leave them out where others remain."
+        )
     if profile.get("outcome"):
         facts = [
             f"{label} {profile[key]}"

@@ -192,9 +192,10 @@ def limit_of(uses: Sequence[RoofUse], why: str = "") -> Limit:
     known = [use for use in uses if use.share is not None and use.family != "issue"]
     if not known:
         return Limit("", "", None, "", "unknown", why or "no counters")
-    top = _most_used(known)
+    near = [use for use in known if (use.share or 0.0) >= NEAR[use.family]]
+    top = _most_used(near or known)  # what is near is named even where the share of another is higher, but not near
     share = top.share or 0.0
-    if share >= NEAR[top.family]:
+    if near:
         return Limit(top.key, top.label, share, top.label, "near", f"{top.label} ({percent(share)} of its roof)")
     issue = next((use for use in uses if use.family == "issue" and use.share is not None), None)
     if issue is not None and (issue.share or 0.0) >= NEAR["issue"]:

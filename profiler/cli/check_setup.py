@@ -185,7 +185,8 @@ def verdict(items: Sequence[Item]) -> tuple[bool, str]:
     can = []
     if device and state.get("torch") == "ok":
         can.append("measure")
-    if can and state.get("ncu") == "ok" and state.get("counters") in {"ok", "unknown"}:
+    counts = all(state.get(name) == "ok" for name in ("ncu", "ncu-report")) and state.get("counters") != "problem"
+    if can and counts:
         can.append("profile")
     if builds:
         can.append("build and analyse binaries")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from profiler.analysis import formatting
 from profiler.analysis.rundata import RunData, Value
@@ -149,8 +150,8 @@ def _ratio(interval: Interval | None) -> str:
     return f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
-def _plain(text: str) -> str:
-    return text.replace("[", r"\[")
+def _plain(text: str) -> Text:
+    return Text(text)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ def init_file(text: str, bare: BareFlags) -> Exit:
     console.print(f"wrote {target}", markup=False)
     for line in todo:
         console.print(f"to do: {line}", markup=False)
-    console.print(f"next: run_experiment --check {target}", markup=False)
+    console.print(f"next: run_experiment --check {shlex.quote(str(target))}", markup=False)
     return Exit.OK
 
 

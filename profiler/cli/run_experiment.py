@@ -18,6 +18,8 @@ from profiler.errors import Exit, LadderError, UsageError
 
 if TYPE_CHECKING:
     from profiler.bare import BareFlags
+    from profiler.rundir import RunDir
+    from profiler.toolchain import Gpu
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -113,10 +115,13 @@ def run_experiment(
     documents: list[dict[str, Any]] = []
     worst = Exit.OK
     for text in experiments or [""]:
-        if check:
-            code, document = check_one(text, bare)
-        else:
-            code, document = run_one(text, flags, bare, human=not json_)
+        try:
+            code, document = check_one(text, bare) if check else run_one(text, flags, bare, human=not json_)
+        except LadderError as error:
+            if len(experiments or ()) < 2:
+                raise
+            print(f"error: {error}", file=sys.stderr)  # the others have their runs all the same
+            code, document = error.code, {"experiment": text, "exit": int(error.code), "error": str(error)}
         documents.append(document)
         worst = worse_exit(worst, code)
     if json_:
@@ -207,6 +212,7 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
         say("--lock-clocks: there is no GPU here, so there is nothing to lock")
     if flags.resume is not None:
         directory = RunDir.open(find(flags.runs_dir, flags.resume))
+        check_resumable(directory, gpu, flags.stages)
         stored = directory.manifest["experiment"]
         experiment = parse_experiment(stored["text"], locate_experiment(text or stored["file"]))
         recording = None if gpu else find_recording(experiment, flags.replay, flags.runs_dir)
@@ -238,16 +244,35 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
         {"seconds": round(wall, 3), "child_seconds": round(children, 3), "own_seconds": round(wall - children, 3)},
     )
     list_runs(flags.runs_dir, directory.path, say)
-    document = result_document(run, code)
-    if flags.record:
-        if gpu is None:
-            raise LadderError("--record needs a run that was measured here", hint="there is no GPU", code=Exit.NOTHING)
-        say(f"recorded: {record(directory, gpu.name)}")
     if human:
         print_result(run)
+    if flags.record:
+        try:
+            say(f"recorded: {record(directory)}")
+        except LadderError as error:  # the run stands, and its result is told
+            print(f"error: {error}", file=sys.stderr)
+            code = worse_exit(code, error.code)
+    document = result_document(run, code)
     if flags.open:
         open_report(directory.path / "report.html", say)
     return code, document
+
+
+def check_resumable(directory: RunDir, gpu: Gpu | None, stages: Sequence[str]) -> None:
+    """Raise ``UsageError`` where going on with a run would mix what was measured, recorded and left out."""
+    from profiler.pipeline import DEVICE_STAGES
+
+    pending = [stage for stage in DEVICE_STAGES if stage in stages and not directory.stage_done(stage)]
+    if "time" in stages and "verify" not in stages and not directory.stage_done("verify"):
+        raise UsageError("time without verify: this run has not verified its variants", hint="add verify")
+    if gpu is not None and directory.manifest.get("replay"):
+        raise UsageError("this run replays a recording; there is a GPU here", hint="start a new run, without --resume")
+    begun = directory.manifest.get("gpu") or {}
+    if begun and pending and (gpu is None or gpu.uuid != begun.get("uuid")):
+        raise UsageError(
+            f"this run was begun on {begun.get('name')} ({begun.get('uuid')}), which is not the GPU here",
+            hint="start a new run; --stages report renders what there is",
+        )
 
 
 def result_document(run: Any, code: Exit) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _CLASSES: dict[str, str] = {
     "tensor": "HMMA IMMA DMMA BMMA QMMA OMMA HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCIMMA UTCQMMA UTCOMMA UTCMXQMMA",
     "special": "MUFU",
     "integer": (
-        "BMSK BREV FLO IABS IADD IADD3 IADD32I IDP IDP4A IMAD IMMA IMNMX IMUL IMUL32I ISCADD ISCADD32I ISETP LEA LOP "
+        "BMSK BREV FLO IABS IADD IADD3 IADD32I IDP IDP4A IMAD IMNMX IMUL IMUL32I ISCADD ISCADD32I ISETP LEA LOP "
         "LOP3 LOP32I POPC SHF SHL SHR VABSDIFF VABSDIFF4 VIADD VIADDMNMX VIMNMX VIMNMX3 VHMNMX"
     ),
     "convert": "F2F F2FP F2I F2IP FRND I2F I2FP I2I I2IP",
@@ -44,7 +44,6 @@ _CLASSES: dict[str, str] = {
     "other": "NOP LEPC GETLMEMBASE SETLMEMBASE PMTRIG SETCTAID PREEXIT USETMAXREG",
 }
 _CLASS_OF = {opcode: name for name, opcodes in _CLASSES.items() for opcode in opcodes.split()}
-_CLASS_OF["IMMA"] = "tensor"
 
 #: The classes, in the order in which they are shown.
 CLASSES: tuple[str, ...] = (*(name for name in _CLASSES if name != "other"), "uniform", "other")

@@ -61,20 +61,37 @@ class Cases:
         self._made: OrderedDict[tuple[str, tuple[tuple[str, int], ...], int], Case] = OrderedDict()
 
     def get(self, contract: str, dims: Mapping[str, int], seed: int) -> Case:
-        """Return a case, from memory or made; raises ``WeakCheck``."""
+        """Return a case, from memory or made; raises ``WeakCheck``. The others give way where memory is short."""
         key = (contract, tuple(dims.items()), seed)
         if key in self._made:
             self._made.move_to_end(key)
             return self._made[key]
         while len(self._made) >= self._kept:
             self._made.popitem(last=False)
-        case = self._make(contract, dims, seed)
+        case: Case | None = None
+        while case is None:
+            try:
+                case = self._make(contract, dims, seed)
+            except torch.OutOfMemoryError:
+                if not self._made:
+                    raise
+            if case is None:  # not in the handler: the error holds what the failed attempt had made
+                self.clear()
         self._made[key] = case
         return case
 
+    def keep_newest(self) -> bool:
+        """Forget all cases but the last; return whether there was another."""
+        others = list(self._made)[:-1]
+        for key in others:
+            del self._made[key]
+        torch.cuda.empty_cache()
+        return bool(others)
+
     def clear(self) -> None:
-        """Forget all cases (their memory)."""
+        """Forget all cases, and give their memory back: a variant may want it from the driver."""
         self._made.clear()
+        torch.cuda.empty_cache()
 
     def _make(self, contract: str, dims: Mapping[str, int], seed: int) -> Case:
         problem, options = self._problem, self._options

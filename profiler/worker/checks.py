@@ -14,7 +14,7 @@ from profiler.problem import InOut, Problem
 from profiler.sizes import size_key
 from profiler.worker.buffers import FLOAT_POISON, INTEGER_POISON, Guarded
 from profiler.worker.cases import Case, Cases, WeakCheck, output_dtype
-from profiler.worker.device import Device
+from profiler.worker.device import Device, is_context_lost
 from profiler.worker.launchable import Bound, CudaVariant, LaunchError, PythonVariant
 
 #: Output types whose own rounding is coarse: their aggregate (scale, rms) is tested too.
@@ -138,12 +138,13 @@ def check_once(
                 bound.launch()
                 torch.cuda.synchronize()
                 verdict = judge_outputs(problem, case, contract, bound, buffers)
-                if verdict.status != "ok":
-                    break
                 for name, tensor in case.inputs.items():
                     if name not in buffers.originals and not same_bytes(tensor, pristine[name]):
-                        tensor.copy_(pristine[name])
-                        verdict = replace(verdict, status="wrong_result", reason=f"changes its input {name}")
+                        tensor.copy_(pristine[name])  # other variants are judged with it
+                        reason = f"{verdict.reason}; " if verdict.reason else ""
+                        verdict = replace(verdict, status="wrong_result", reason=f"{reason}changes its input {name}")
+                if verdict.status != "ok":
+                    break
             if verdict.status == "ok" and stray:
                 verdict = _stray(bound, buffers, device, verdict)
             outputs = {name: tensor.clone() for name, tensor in bound.outputs().items()}
@@ -166,7 +167,7 @@ def run_check(
 
     ``crashed`` in the row's status says that the context is lost.
     """
-    contract, dims = spec["dtype"], job["dims"]
+    contract, dims, full = spec["dtype"], job["dims"], ""
     row: dict[str, Any] = {
         "variant": spec["name"],
         "size": size_key(dims),
@@ -179,10 +180,7 @@ def run_check(
     try:
         case = cases.get(contract, dims, job["seed"])
         if baseline is not None and case.baseline_errors is None and baseline is not variant:
-            judged, outputs = check_once(baseline, problem, case, contract, dims, options, device)
-            case.baseline_errors = judged.errors
-            if judged.status == "ok":
-                case.baseline_outputs = outputs
+            _judge_baseline(baseline, problem, case, contract, dims, options, device)
         verdict, _ = check_once(variant, problem, case, contract, dims, options, device, stray=job.get("stray", False))
         row.update(
             status=verdict.status, reason=verdict.reason, error=verdict.error, tolerance=verdict.tolerance,
@@ -193,10 +191,37 @@ def run_check(
     except LaunchError as error:
         row.update(status="launch_failed", reason=str(error))
     except torch.OutOfMemoryError as error:
-        row.update(status="launch_failed", reason=f"out of device memory: {_first_line(error)}")
+        full = f"out of device memory: {_first_line(error)}"
+        row.update(status="launch_failed", reason=full)
     except RuntimeError as error:  # torch reports CUDA errors of a launch at the next synchronisation
-        row.update(status="crashed" if "CUDA error" in str(error) else "launch_failed", reason=_first_line(error))
+        row.update(status="crashed" if is_context_lost() else "launch_failed", reason=_first_line(error))
+    if full and cases.keep_newest():  # not the variant's fault before the memory was its own
+        return run_check(spec, variant, problem, cases, job, options, device, baseline)
     return row
+
+
+def _judge_baseline(
+    baseline: CudaVariant | PythonVariant,
+    problem: type[Problem],
+    case: Case,
+    contract: str,
+    dims: Mapping[str, int],
+    options: Mapping[str, str],
+    device: Device,
+) -> None:
+    """Keep the baseline's errors and outputs in the case; one that cannot be launched leaves them unknown, as that is
+    its own row's failure and nobody else's.
+    """
+    case.baseline_errors = {}
+    try:
+        judged, outputs = check_once(baseline, problem, case, contract, dims, options, device)
+    except Exception:  # a Python variant may raise anything
+        if is_context_lost():
+            raise
+        return
+    case.baseline_errors = judged.errors
+    if judged.status == "ok":
+        case.baseline_outputs = outputs
 
 
 def _stray(bound: Bound, buffers: Buffers, device: Device, verdict: Verdict) -> Verdict:
@@ -208,22 +233,23 @@ def _stray(bound: Bound, buffers: Buffers, device: Device, verdict: Verdict) -> 
     buffers.restore()
     torch.cuda.synchronize()
     device.block()
-    started = time.perf_counter()
-    bound.launch()
-    waited = time.perf_counter() - started
-    written = False
-    if waited < _STRAY_WAIT_S * 5:
-        side = torch.cuda.Stream()
-        with torch.cuda.stream(side):
-            time.sleep(_STRAY_WAIT_S)
-            written = any(
-                not same_bytes(guarded.tensor, buffers.originals[name])
-                if name in buffers.originals
-                else not guarded.untouched()
-                for name, guarded in buffers.outputs.items()
-            )
-            side.synchronize()
-    device.release()
+    try:
+        started = time.perf_counter()
+        bound.launch()
+        waited = time.perf_counter() - started
+        written = False
+        if waited < _STRAY_WAIT_S * 5:
+            with torch.cuda.stream(device.side):
+                time.sleep(_STRAY_WAIT_S)
+                written = any(
+                    not same_bytes(guarded.tensor, buffers.originals[name])
+                    if name in buffers.originals
+                    else not guarded.untouched()
+                    for name, guarded in buffers.outputs.items()
+                )
+                device.side.synchronize()
+    finally:
+        device.release()
     torch.cuda.synchronize()
     if device.block_gave_up():
         reason = "launch synchronises (or waits for the device); it must only enqueue"

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +20,9 @@ import torch
 
 from profiler.problem import Problem
 from profiler.sizes import size_key
-from profiler.worker.cases import Cases
+from profiler.worker.cases import Cases, WeakCheck
 from profiler.worker.checks import Buffers, Verdict, judge_outputs, make_buffers
-from profiler.worker.device import Device
+from profiler.worker.device import Device, is_context_lost
 from profiler.worker.launchable import Bound, CudaVariant, LaunchError, PythonVariant
 from profiler.worker.nvml import CardWatch
 
@@ -63,6 +64,7 @@ class Plan:
     cache: str
     process: int
     seed: int
+    methods: Mapping[str, str] = field(default_factory=dict)  #: by variant, as an earlier process has chosen
 
 
 class Failed(Exception):
@@ -91,7 +93,7 @@ def time_size(
     seed = plan.seed + TIMING_SEED_OFFSET
     key = size_key(plan.dims)
     contenders: list[Contender] = []
-    with torch.cuda.stream(device.stream):
+    with torch.cuda.stream(device.stream), closing_on_failure(contenders):
         for spec, variant in variants:
             emit("begin", variant=spec["name"], size=key, what="prepare")
             with blame(spec["name"]):
@@ -136,6 +138,18 @@ def close(contenders: Sequence[Contender]) -> None:
             bound.close()
 
 
+@contextmanager
+def closing_on_failure(contenders: Sequence[Contender]) -> Iterator[None]:
+    """Release what the contenders hold when one fails; not on a lost context: it could hang, and the worker ends."""
+    try:
+        yield
+    except Failed as failed:
+        if not failed.fatal:
+            torch.cuda.synchronize()
+            close(contenders)
+        raise
+
+
 def prepare(
     spec: Mapping[str, Any],
     variant: CudaVariant | PythonVariant,
@@ -150,10 +164,15 @@ def prepare(
     case = cases.get(contract, plan.dims, seed)
     buffers = make_buffers(problem, case, contract, plan.dims, options)
     bound = variant.bind(buffers.inputs, buffers.tensors(), plan.dims)
-    for _ in range(2):  # modules load, libraries choose their algorithm, allocators grow: never under a held stream
-        buffers.restore()
-        bound.launch()
-        torch.cuda.synchronize()
+    try:
+        for _ in range(2):  # modules load, libraries choose their algorithm, allocators grow: never under a held stream
+            buffers.restore()
+            bound.launch()
+            torch.cuda.synchronize()
+    except Exception:
+        if not is_context_lost():
+            bound.close()
+        raise
     return Contender(spec["name"], contract, variant, [(buffers, bound)])
 
 
@@ -173,7 +192,9 @@ def _choose_method(
     taken = [r for r in range(plan.samples) if _due(contender, r, plan.samples)]
     if taken:
         contender.checked_rounds = {taken[len(taken) // 2], taken[-1]}
-    if contender.estimate_ns >= GRAPH_BELOW_NS or contender.sets[0][0].originals:
+    chosen = plan.methods.get(contender.name)
+    single = contender.estimate_ns >= GRAPH_BELOW_NS if chosen is None else chosen == "single"
+    if single or contender.sets[0][0].originals:
         return
     add_sets(contender, plan, device, problem, cases, options, seed, least=2 if plan.cache == "cold" else 1)
     if capture(contender, device):
@@ -246,15 +267,17 @@ def _sample(contender: Contender, plan: Plan, device: Device) -> dict[str, float
         bound.launch()  # leaves in L2 what the launch itself leaves there
         buffers.restore()
     device.block()
-    device.stamp(0)
-    start.record()
-    if contender.graph is not None:
-        contender.graph.replay()
-    else:
-        bound.launch()
-    end.record()
-    device.stamp(1)
-    device.release()
+    try:
+        device.stamp(0)
+        start.record()
+        if contender.graph is not None:
+            contender.graph.replay()
+        else:
+            bound.launch()
+        end.record()
+        device.stamp(1)
+    finally:
+        device.release()
     torch.cuda.synchronize()
     if device.block_gave_up():
         raise LaunchError("launch synchronises (or waits for the device); it must only enqueue")
@@ -303,8 +326,12 @@ class blame:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, LaunchError):
             raise Failed(self._name, "launch_failed", str(error), fatal=False) from error
-        if isinstance(error, RuntimeError):
+        if isinstance(error, WeakCheck):
+            raise Failed(self._name, "wrong_result", f"not verified: {error}", fatal=False) from error
+        if isinstance(error, Exception):  # a Python variant may raise anything
             lines = str(error).strip().splitlines()
-            fatal = "CUDA error" in str(error)
-            status = "crashed" if fatal else "launch_failed"
-            raise Failed(self._name, status, lines[0] if lines else "RuntimeError", fatal=fatal) from error
+            reason = lines[0] if lines else type(error).__name__
+            if not isinstance(error, RuntimeError):
+                reason = f"{type(error).__name__}: {reason}"
+            fatal = is_context_lost()
+            raise Failed(self._name, "crashed" if fatal else "launch_failed", reason, fatal=fatal) from error

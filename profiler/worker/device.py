@@ -22,6 +22,9 @@ class Device:
         self.multiprocessors: int = self.properties.multi_processor_count
         self.l2_bytes: int = self.properties.L2_cache_size
         self.stream = torch.cuda.Stream()
+        # For looks at memory while `stream` is held. One for good: torch hands its 32 streams out in turn, so that the
+        # 32nd of them that is asked for is `stream` again.
+        self.side = torch.cuda.Stream()
         flush_bytes = max(FLUSH_L2_MULTIPLE * self.l2_bytes, 128 << 20)
         self._flush_buffer = torch.zeros(flush_bytes // 4, dtype=torch.int32, device="cuda")
         self._sink = torch.zeros(1, dtype=torch.int32, device="cuda")

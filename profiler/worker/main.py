@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
             try:
                 server = Server(replies)
             except Exception as error:  # a GPU that is there and broken says so in many ways
-                replies.send("fatal", reason=f"the device cannot be used: {str(error).strip().splitlines()[0]}")
+                replies.send("fatal", reason=f"the device cannot be used: {_first_line(error)}")
                 return 1
         try:
             healthy = server.serve(command)
@@ -50,6 +50,11 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
             os._exit(CONTEXT_LOST)
     return 0
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from typing import Any
 from profiler.problem import Problem
 from profiler.problem_file import problem_class
 from profiler.worker import ceilings, clockwork, sustained
-from profiler.worker.cases import Cases, WeakCheck
+from profiler.worker.cases import Cases
 from profiler.worker.checks import run_check
 from profiler.worker.device import Device, hello, is_context_lost
-from profiler.worker.launchable import AbsentSymbol, CudaVariant, LaunchError, PythonVariant, load
+from profiler.worker.launchable import AbsentSymbol, CudaVariant, PythonVariant, load
 from profiler.worker.nvml import CardWatch
 from profiler.worker.protocol import Replies
 from profiler.worker.spec import problem_ref
@@ -129,6 +129,8 @@ class Server:
         assert self._problem is not None
         assert self._cases is not None
         assert self._device is not None
+        if command["cmd"] == "time":  # checks and other sizes have other cases
+            self._cases.clear()
         variants = [(spec, self._variant(spec)) for spec in command["variants"]]
         ready = [(spec, variant) for spec, variant in variants if variant is not None]
         self._replies.send(
@@ -155,10 +157,6 @@ class Server:
                 fatal=fatal,
             )
             return not fatal
-        except (WeakCheck, LaunchError) as error:
-            self._replies.send(
-                "failed", variant=ready[0][0]["name"], status="launch_failed", reason=str(error), fatal=False
-            )
         finally:
             watch.close()
             clockwork.close(contenders)

@@ -90,6 +90,7 @@ const report = (() => {
       layout.legend.maxheight = 1000;
       layout.height += extra;
     }
+    if (spec.id === "chart-ladder") layout.xaxis.range[1] *= 1.35; // the numbers beside the bars stay as wide
     if (spec.id === "chart-why") layout.xaxis.range[1] += 0.25 * (layout.xaxis.range[1] - layout.xaxis.range[0]);
     for (const axis of ["xaxis", "yaxis"]) layout[axis].nticks = 5;
   };

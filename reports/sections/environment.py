@@ -26,6 +26,7 @@ def build(data: RunData, facts: Environment, files: Sequence[tuple[str, str]]) -
                 "seconds": f"{seconds:.1f} s" if isinstance(seconds, (int, float)) else "",
             }
             for name, status, seconds in facts.stages
+            if (name, status) != ("report", "running")  # this page is what it is writing
         ],
         "command": facts.command,
         "experiment": facts.experiment,

@@ -73,14 +73,21 @@ def _filters(rows: Sequence[LadderRow], sizes: Sequence[str]) -> list[dict[str, 
 
 def _origin(data: RunData, rows: Sequence[LadderRow]) -> str:
     found = {row.origin for row in rows if row.time is not None}
+    what = numbers(data)
     if found == {"recorded"}:
-        return f"Times and counters: {recorded_text(data.manifest.get('replay') or {})}; nothing was measured here."
+        return f"{what}: {recorded_text(data.manifest.get('replay') or {})}; nothing was measured here."
     if found == {"measured"}:
         gpu = (data.manifest.get("gpu") or {}).get("name")
-        return f"Times and counters: measured here{f' on {gpu}' if gpu else ''}."
+        return f"{what}: measured here{f' on {gpu}' if gpu else ''}."
     if found:
-        return "Times and counters: measured here or recorded, as the column From says."
+        return f"{what}: measured here or recorded, as the column From says."
     return "No times: what stands here was computed from the compiled binaries."
+
+
+def numbers(data: RunData) -> str:
+    """Return what a run took on a GPU: times alone, or counters too."""
+    counted = any(row["origin"] == "ncu" and row["value"] is not None for row in data.rows.get("metrics", ()))
+    return "Times and counters" if counted else "Times"
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

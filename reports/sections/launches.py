@@ -91,7 +91,7 @@ def _row(data: RunData, row: LadderRow, launch: Launch | None, duration: Value, 
     rate = pipe.amount.value / duration.value if pipe and pipe.amount.value and duration.value else None
     value = {name: _value(data, row, launch, name) for name in _SHOWN}
     return {
-        "id": f"variant-{slug(row.variant)}",
+        "id": f"row-{slug(row.variant)}",
         "name": row.variant,
         "kernel": kernel if kernel != row.variant else "",
         "number": launch[0] if launch else row.order,

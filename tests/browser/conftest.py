@@ -38,8 +38,10 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "sizes": {"sizes": SMALL_SIZES, "processes": 2, "samples": 12},
         "faults": {"faults": FAULTS},
         "static": {"timed": False},
+        "replay": {"recorded": True},
         "no_counters": {"counters": False},
         "hostile": {"rungs": [*hostile, *RUNGS[4:]]},
+        "close": {"rungs": [dataclasses.replace(RUNGS[3], share=0.9), RUNGS[4]]},
         "sixteen": {"rungs": sixteen, "sizes": SMALL_SIZES},
     }
     return {name: render_run(make_run(base / name, **some).path) for name, some in options.items()}

@@ -88,3 +88,13 @@ def test_the_launches_sort_by_duration(chromium: Browser, pages: dict[str, Path]
     page.get_by_role("button", name="Profiled duration").click()
     assert page.locator("table.ladder tbody tr").first.inner_text() != first
     page.close()
+
+
+def test_a_link_to_a_launch_leads_to_its_own_part(chromium: Browser, pages: dict[str, Path]) -> None:
+    page, _ = look(chromium, pages["hostile"])
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(n => n.id)")
+    assert len(ids) == len(set(ids))
+    links = page.evaluate("[...document.querySelectorAll('.variant a.anchor')].map(a => a.getAttribute('href'))")
+    parts = "(hash) => document.getElementById(hash.slice(1)).closest('.variant') !== null"
+    assert [page.evaluate(parts, link) for link in links] == [True] * len(links)
+    page.close()

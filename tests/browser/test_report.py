@@ -243,3 +243,40 @@ def test_bars_of_lost_time_are_hatched(opened: Any) -> None:
     costs = page.js("document.querySelector('#chart-why .plot').data[0].x.filter(x => x < 0).length")
     assert costs > 0
     assert sum("url(" in fill for fill in fills) == costs
+
+
+def test_the_last_column_is_not_cut_off_where_rows_have_reasons(opened: Any) -> None:
+    page = opened("faults")
+    assert page.js("document.querySelectorAll('table.ladder td.from').length") == 8
+    cut = page.js("(() => { const s = document.querySelector('.scroll'); return s.scrollWidth - s.clientWidth; })()")
+    assert cut <= 0
+
+
+def test_numbers_beside_the_bars_fit_a_narrow_page(opened: Any) -> None:
+    page = opened("close", size=NARROW)
+    page.page.locator("#chart-ladder").scroll_into_view_if_needed()
+    page.drawn()
+    rights = page.js(
+        "[...document.querySelectorAll('#chart-ladder .annotation-text')].map(t => t.getBoundingClientRect().right)"
+    )
+    assert len(rights) == 2
+    assert max(rights) <= page.js("document.querySelector('#chart-ladder .plot').getBoundingClientRect().right")
+
+
+def test_facts_keep_their_names_whole_on_a_narrow_page(opened: Any) -> None:
+    page = opened("replay", size=NARROW)
+    lines = page.js("""() => [...document.querySelectorAll('.facts dt')].map(name => {
+        const range = document.createRange();
+        range.selectNodeContents(name);
+        return range.getClientRects().length; })""")
+    assert set(lines) == {1}
+
+
+def test_on_paper_nothing_is_larger_than_the_number_it_explains(opened: Any) -> None:
+    page = opened("full")
+    page.page.emulate_media(media="print")
+    larger = page.js("""() => {
+        const size = (node) => parseFloat(getComputedStyle(node).fontSize);
+        return [...document.querySelectorAll('table.ladder td *, table.ladder tbody th .idea')]
+            .filter(node => size(node) > size(node.closest('td, th'))).map(node => node.className); }""")
+    assert larger == []

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -244,13 +245,15 @@ def test_two_runs_at_once_share_a_cache(bench: Bench, fake_tools: Path) -> None:
 def test_without_a_compiler_variants_are_not_run_unless_built_before(bench: Bench, fake_tools: Path) -> None:
     known, new = bench.variant("known"), bench.variant("new", KERNEL + "// new\n")
     bench.run(known)
-    none = Toolchain(missing=(("nvcc", "nvcc was not found; install the CUDA toolkit"),))
+    broken = "/opt/cuda-9/bin/nvcc --version ended with exit code 1; install the CUDA toolkit"
+    none = Toolchain(missing=(("nvcc", broken),))
     run = bench.run(known, new, tools=none)
     state = rows(run)
     assert state["known"]["status"] == "ok"
     assert run.builds["known"]["compiler"] == "nvcc 13.0.88, g++ 12.2.0"
     assert state["new"]["status"] == "not_run"
-    assert state["new"]["reason"] == "not built: nvcc was not found; install the CUDA toolkit"
+    said = "not built: nvcc --version ended with exit code 1; install the CUDA toolkit"
+    assert state["new"]["reason"] == said  # of the machine's folders, only the terminal speaks
     assert compiled(fake_tools) == 1
 
 
@@ -267,8 +270,9 @@ def test_without_a_host_compiler_variants_are_not_run(bench: Bench) -> None:
 def test_a_cache_that_cannot_be_written_ends_the_command_with_a_hint(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (tmp_path / "cache/kernel-ladder").mkdir(mode=0o700, parents=True)
+    (tmp_path / "cache/kernel-ladder/builds").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(LadderError, match="cannot use the build cache") as caught:
         bench.run(bench.variant("v"))
     assert "XDG_CACHE_HOME" in caught.value.hint
@@ -278,14 +282,16 @@ def test_a_cache_that_cannot_be_written_ends_the_command_with_a_hint(
 def test_what_was_built_is_kept_without_paths_of_this_machine(bench: Bench, tmp_path: Path) -> None:
     (bench.folder / "inc").mkdir()
     (bench.folder / "inc/lib.cuh").write_text("// lib\n")
-    options = BuildOptions(include=(bench.folder / "inc",))
+    elsewhere = (f"-isystem={tmp_path}/sp ace/lib", f"-Xlinker=-rpath,{tmp_path}/lib")
+    options = BuildOptions(include=(bench.folder / "inc",), flags=elsewhere, link=(f"-L{tmp_path}/lib", "-lx"))
     variant = bench.variant('reg<8x8> & "fast"/v1', f'#include "lib.cuh"\n{KERNEL}', file="k.cu", build=options)
     plain = Variant("python", "python", "fp32", bench.folder / "f.py", "matmul")
     (bench.folder / "f.py").write_text("def matmul(a, b, out): ...\n")
     run = bench.run(variant, plain)
     facts = run.builds[variant.name]
     assert str(tmp_path) not in json.dumps(run.dir.manifest)
-    assert facts["command"][-3:] == ["-o", "variant.so", "k.cu"]
+    assert facts["command"][-5:] == ["-o", "variant.so", "k.cu", "-Llib", "-lx"]
+    assert {"-isystem=lib", "-Xlinker=-rpath,lib", "-Iinc"} <= set(facts["command"])
     assert facts["files"] == {"k.cu": "k.cu", "include_0/lib.cuh": "inc/lib.cuh"}
     assert facts["exports"] == ["launch", "workspace_bytes"]
     kept = sorted(
@@ -317,6 +323,7 @@ def test_static_rows_of_a_built_variant(bench: Bench) -> None:
         ("fail", "failed", "cuobjdump ended with exit code 1: cuobjdump fatal   : Could not find nvdisasm in PATH"),
         ("absent", "not_collected", "cuobjdump was not found; pip install it"),
         ("hang", "failed", "cuobjdump did not finish within 1 s"),
+        ("empty", "failed", "cuobjdump -sass printed nothing"),
     ],
 )
 @pytest.mark.usefixtures("fake_tools")
@@ -381,6 +388,57 @@ def test_triton_cubins_are_analysed(bench: Bench, monkeypatch: pytest.MonkeyPatc
     assert found["_Z11local_arrayPfPKi", "ptxas.spill_load_bytes"]["why"] == "not_collected"
     assert found["_Z4tileILi64ELi128EEvPf", "sass.max_threads"]["value"] == 256
     assert rows(run)["t"]["binary_hash"] is not None
+
+
+@pytest.mark.usefixtures("fake_tools")
+def test_triton_cubins_without_a_disassembler_say_why(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_CUOBJDUMP", "fail")
+    run = triton_run(bench, monkeypatch, TRITON.format(body="return {'a': b'cubin'}"), installed=True)
+    (row,) = metrics(run, "t").values()
+    assert (row["metric"], row["value"], row["why"]) == ("sass.instructions", None, "failed")
+    assert "Could not find nvdisasm" in "\n".join(bench.said)
+
+
+@pytest.mark.usefixtures("fake_tools")
+def test_triton_is_compiled_in_a_folder_whose_names_are_ours(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bench.folder.parent / "profiler.py").write_text("raise SystemExit('the wrong profiler')\n")
+    monkeypatch.chdir(bench.folder.parent)
+    run = triton_run(bench, monkeypatch, TRITON.format(body="return {'a': b'cubin'}"), installed=True)
+    assert metrics(run, "t")["_Z11local_arrayPfPKi", "ptxas.registers"]["value"] == 22
+
+
+@pytest.mark.usefixtures("fake_tools")
+def test_a_kernel_that_the_listing_lacks_says_why(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other.txt").write_text("code for sm_90a\n\t\tFunction : other\n")
+    monkeypatch.setenv("FAKE_CUOBJDUMP_SASS", str(tmp_path / "other.txt"))
+    run = bench.run(bench.variant("v"))
+    static_stage(run)
+    found = {metric: row for (_, metric), row in metrics(run, "v").items()}
+    assert found["ptxas.registers"]["value"] == 32
+    assert (found["sass.instructions"]["value"], found["sass.instructions"]["why"]) == (None, "failed")
+
+
+@pytest.mark.usefixtures("fake_tools")
+def test_a_cache_that_was_removed_between_two_stages_is_one_line(bench: Bench) -> None:
+    run = bench.run(bench.variant("v"))
+    shutil.rmtree(build_folder("x").parent)
+    with pytest.raises(LadderError, match="v: its build is no longer in the cache"):
+        static_stage(run)
+
+
+def test_what_a_killed_run_left_is_in_nobodys_way(
+    bench: Bench, fake_tools: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variant = bench.variant("v")
+    monkeypatch.setattr("profiler.build.threading", SimpleNamespace(get_ident=lambda: 7))
+    left = build_folder(bench.run(variant).builds["v"]["key"]) / f".{os.getpid()}.7.partial"
+    left.mkdir()
+    (left / "variant.so").write_text("half")
+    assert rows(bench.run(variant, force=True))["v"]["status"] == "ok"
+    assert not left.exists()
+    assert compiled(fake_tools) == 2
 
 
 def triton_run(bench: Bench, monkeypatch: pytest.MonkeyPatch, text: str, *, installed: bool) -> Run:

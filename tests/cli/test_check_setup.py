@@ -104,19 +104,21 @@ def test_a_tool_that_does_not_answer_says_how(
 
 
 @pytest.mark.parametrize(
-    ("permission", "state", "can"),
+    ("permission", "reader", "state", "can"),
     [
-        ("allowed", "ok", "measure, profile and"),
-        ("refused", "problem", "can measure and"),
-        ("unknown", "unknown", "measure, profile and"),
+        ("allowed", "ok", "ok", "measure, profile and"),
+        ("allowed", "missing", "ok", "can measure and"),
+        ("refused", "ok", "problem", "can measure and"),
+        ("unknown", "ok", "unknown", "measure, profile and"),
     ],
 )
 def test_a_gpu_with_and_without_its_counters(
-    machine: pytest.MonkeyPatch, permission: gpu.Permission, state: str, can: str
+    machine: pytest.MonkeyPatch, permission: gpu.Permission, reader: check_setup.State, state: str, can: str
 ) -> None:
     tools = Toolchain(*(Tool(Path(name), "13.0") for name in ("nvcc", "g++", "cuobjdump", "nvdisasm", "ncu")))
     machine.setattr(gpu, "counter_permission", lambda: permission)
     machine.setattr(check_setup, "torch_item", lambda any_gpu: check_setup.Item("torch", "ok", "2.13.0"))
+    machine.setattr(check_setup, "reader_item", lambda ncu: check_setup.Item("ncu-report", reader, ""))
     items = check_setup.all_items(tools, [H200], None)
     by_name = {item.name: item for item in items}
     assert by_name["GPU 0"].found == "NVIDIA H200, 140 GiB, compute capability 9.0, sm_90a"

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 from make_run import FAULTS, GPU, make_run
+from rich.console import Console
 
+from profiler.cli import compare_runs
 from profiler.cli.compare_runs import main
+from profiler.compare import Row
 
 
 @pytest.fixture
@@ -81,6 +84,12 @@ def test_a_broken_variant_is_5_and_keeps_its_reason(runs: Path, capsys: pytest.C
     assert code == 5
     assert "error 0.31 is above the tolerance" in out
     assert "C[64, 0]" in out  # brackets are text, not markup
+
+
+def test_a_backslash_before_a_bracket_is_text_too(capsys: pytest.CaptureFixture[str]) -> None:
+    reason = r"C\[bold]x"
+    Console(width=200).print(compare_runs._times([Row("a", "fp32", "N=1", "broken", reason)]))
+    assert reason in capsys.readouterr().out
 
 
 def test_a_run_without_a_gpu_measured_nothing(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -367,10 +367,80 @@ def test_several_experiments_give_one_run_each_and_the_worst_exit_code(
     assert [d["experiment"] for d in documents] == ["made", "second"]
 
 
+def test_an_experiment_that_cannot_be_read_leaves_the_others_their_runs(
+    with_card: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NCU", "perm")
+    code, documents, said = invoke(capsys, "absent.yaml", "made.yaml")
+    assert code == 2
+    assert "no experiment file 'absent.yaml'" in said
+    assert [d["exit"] for d in documents] == [2, 0]
+    assert statuses(documents[1]) == {"good": "ok", "other": "ok"}
+
+
+def test_a_recording_that_is_refused_costs_no_result(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, document, said = invoke(capsys, "made.yaml", "--record")
+    assert code == 3
+    assert "--record needs a run that was measured here" in said
+    assert statuses(document) == {"good": "not_run", "other": "not_run"}
+
+
+def test_a_run_that_was_not_verified_does_not_resume_with_time(
+    with_card: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, document, _ = invoke(capsys, "made.yaml", "--stages", "build")
+    assert code == 0
+    code, _, said = invoke(capsys, "made.yaml", "--resume", document["run"], "--stages", "time")
+    assert code == 2
+    assert "has not verified its variants" in said
+
+
+def test_a_measured_run_is_not_replaced_where_there_is_no_gpu(
+    with_card: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NCU", "perm")
+    _, measured, _ = invoke(capsys, "made.yaml", "--skip", "profile")
+    monkeypatch.setattr(gpu, "find_gpus", lambda env=None, nvml=None: ([], None))
+    code, again, _ = invoke(capsys, "made.yaml", "--resume", measured["run"], "--stages", "report")
+    assert code == 0
+    assert again["variants"] == measured["variants"]
+    assert again["ladder"] == measured["ladder"]
+    assert again["stages"]["time"] == measured["stages"]["time"]
+    code, _, said = invoke(capsys, "made.yaml", "--resume", measured["run"], "--stages", "profile")
+    assert code == 2
+    assert "begun on Fake H200 (GPU-fake), which is not the GPU here" in said
+
+
+def test_a_replayed_run_is_not_resumed_on_a_gpu(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, document, _ = invoke(capsys, "made.yaml")
+    manifest = RunDir.open(Path(document["run"]))
+    manifest.manifest["replay"] = {"from": "h200/made"}
+    manifest.save()
+    monkeypatch.setattr(gpu, "find_gpus", lambda env=None, nvml=None: ([with_gpu.FAKE_GPU], None))
+    code, _, said = invoke(capsys, "made.yaml", "--resume", document["run"])
+    assert code == 2
+    assert "replays a recording" in said
+
+
+def test_a_cache_that_cannot_be_made_is_one_line(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "file"))
+    code, _, said = invoke(capsys, "made.yaml")
+    assert code == 2
+    assert "XDG_CACHE_HOME" in said
+
+
 def test_the_manifest_has_no_path_outside_the_project(
     with_card: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_NCU", "perm")
+    monkeypatch.setattr(sys, "argv", ["run_experiment", "made.yaml", f"--runs-dir={with_card / 'runs'}"])
     _, document, _ = invoke(capsys, "made.yaml")
     text = (Path(document["run"]) / "manifest.json").read_text()
     assert str(with_card) not in text

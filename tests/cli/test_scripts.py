@@ -164,6 +164,16 @@ def test_a_python_without_venv_is_one_line(machine: Machine) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("place", ["/proc/nothing/venv", "/dev/null/venv"])
+def test_a_place_that_cannot_be_written_is_one_line(machine: Machine, place: str) -> None:
+    machine.env["KERNEL_LADDER_VENV"] = place
+    done = machine.run("/bin/sh", str(ROOT / "scripts" / "ladder"), "--setup-only")
+    assert done.returncode == 3
+    assert f"set-up failed: no folder for {place}" in done.stderr
+    assert "KERNEL_LADDER_VENV" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_no_network_is_one_line(machine: Machine) -> None:
     """pip is pointed at an index that is not there."""
     machine.toolkit()
@@ -208,6 +218,15 @@ def test_a_machine_that_has_all_needs_no_network(linked: Machine) -> None:
     assert linked.run(*current, "--level", "test").returncode == 1
     linked.tool("nvidia-smi", SMI)  # a GPU has come
     assert linked.run(*current, "--level", "run").returncode == 1
+
+
+def test_the_commands_start_from_a_folder_with_blanks(linked: Machine) -> None:
+    venv = linked.venv.with_name("an environment's folder")
+    done = linked.run(str(linked.bin / "python3"), str(SETUP), "--venv", str(venv))
+    assert done.returncode == 0, done.stderr
+    help_text = linked.run(str(venv / "bin" / "compare_runs"), "--help")
+    assert help_text.returncode == 0, help_text.stderr
+    assert "BEFORE" in help_text.stdout
 
 
 def test_a_broken_environment_is_made_anew(linked: Machine) -> None:

@@ -1,6 +1,7 @@
 """A worker without a GPU: answers like the real one, and misbehaves where the environment says so.
 
 FAKE_WORKER holds JSON: ``{"naive": "crash"}`` and so on; behaviours: crash, hang, sticky, wrong, launch_failed,
+wrong_then_crash (wrong at the first size, a crash at the next),
 crash_in_time, hang_in_time, wrong_in_time, no_start, silent_start, fails; crash_in_sustained, wrong_in_sustained,
 no_room_in_sustained; for ``*`` crash_in_ceilings, hang_in_ceilings, refused_ceilings.
 """
@@ -44,6 +45,7 @@ def main() -> int:
             send("fatal", reason="the worker failed: AttributeError: no such thing")
             return 1
         elif command["cmd"] == "verify":
+            wrong: set[str] = set()
             for job in command["jobs"]:
                 name, how = job["variant"], behaviour.get(job["variant"], "")
                 send("begin", variant=name, size=job["size"], what="check")
@@ -59,7 +61,10 @@ def main() -> int:
                     send("check", **{**row, "status": "crashed", "reason": "CUDA error: illegal address"})
                     send("done", healthy=False)
                     return 70
-                if how == "wrong":
+                if how == "wrong_then_crash" and name in wrong:
+                    os.kill(os.getpid(), 11)
+                if how in ("wrong", "wrong_then_crash"):
+                    wrong.add(name)
                     row.update(status="wrong_result", reason="C[0, 0] is 1, the reference 2", error=0.5)
                 if how == "launch_failed":
                     row.update(status="launch_failed", reason="launch returned CUDA error 9", error=None)

@@ -120,6 +120,22 @@ def test_the_product_explains_every_rung_of_the_recorded_ladder() -> None:
         assert one.identity.holds is True, f"{one.variant}: off by {one.identity.off}"
 
 
+@pytest.mark.parametrize("experiment", ["gemm_ladder", "gemm_lessons"])
+def test_another_counter_bears_the_active_share_out(experiment: str) -> None:
+    """The product alone cannot: where its counters come from one pass, it gives the duration by construction."""
+    data = RunData.load(RunDir.open(RECORDED.parent / experiment))
+    sides = profiled_sides(data)
+    assert len(sides) >= 8
+    for one in sides:
+        active, clock = (data.total(one.variant, one.size, name).value for name in ("sm_cycles_active", "sm_clock"))
+        assert one.identity is not None
+        assert active
+        assert clock
+        assert one.profiled_s.value
+        witness = active / clock / one.profiled_s.value
+        assert one.identity.values["active"].value == pytest.approx(witness, rel=TOLERANCE), one.variant
+
+
 def test_the_factors_of_the_recorded_steps_multiply_to_the_measured_speed_up() -> None:
     data = RunData.load(RunDir.open(RECORDED))
     found = steps(data, ladder_rows(data))

@@ -130,6 +130,8 @@ def test_several_kernels_add_their_bytes_and_durations(tmp_path: Path) -> None:
         ([use("ffma", "compute", 0.75), use("issue", "issue", 0.95)], "ffma", "near"),
         ([use("l1", "memory", 0.91), use("shared", "memory", 0.88)], "shared", "near"),
         ([use("l1", "memory", 0.91), use("shared", "memory", 0.30)], "l1", "near"),
+        ([use("l1", "memory", 0.82), use("shared", "memory", 0.78)], "l1", "near"),
+        ([use("dram", "memory", 0.78), use("ffma", "compute", 0.74)], "ffma", "near"),
         ([use("dram", "memory", None)], "", "unknown"),
         ([], "", "unknown"),
     ],

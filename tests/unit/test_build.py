@@ -92,7 +92,7 @@ def test_architectures_as_people_write_them(written: str, meant: str) -> None:
     assert normalise(written) == meant
 
 
-@pytest.mark.parametrize("text", ["", "hopper", "sm_", "9", "sm_90x", "1234", "-1"])
+@pytest.mark.parametrize("text", ["", "hopper", "sm_", "9", "sm_90x", "1234", "-1", "\u0669\u0660"])
 def test_what_is_no_architecture_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an architecture"):
         normalise(text)

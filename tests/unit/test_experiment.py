@@ -220,6 +220,9 @@ AVG = "'Avg ([0-9.]+) ms'"
         ('"M % BM == 0"', "M % QQ == 0", "|QQ", "variants[1].requires[0]: M % QQ == 0: QQ is no dim, param or arch"),
         ('"M % BM == 0"', '"M % (N - 131) == 0"', '|"M % (N', "variants[1].requires[0]: M % (N - 131): division by zero ((N - "
          "131) is 0), at M=67,N=131,K=35"),
+        ("flags: [-O3]", "flags: [-o]", "[|-o]", "build.flags[0]: -o is set by the tool: remove it"),
+        ("arch: 90a", 'arch: "\u0669\u0660"', '|"\u0669', "build.arch: \u0669\u0660 is not an architecture"),
+        ("cwd: include", f"cwd: {'a' * 300}", "cwd: |aaa", f"variants[5].cwd: no folder '{'a' * 300}' beside good.yaml"),
         ("include: [include]", "include: [inclde]", "|inclde", "build.include[0]: no folder 'inclde' beside good.yaml"),
         (AVG, "'Avg ([0-9.]+ ms'", "|'Avg", "variants[5].time.stdout: not a regular expression"),
         (AVG, "'Avg [0-9.]+ ms'", "|'Avg", "variants[5].time.stdout: has 0 groups: put exactly the number"),

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from profiler import foreign, frames, ncu_reader
+from profiler import frames, ncu_reader
 from profiler.analysis.ladder import ladder_rows
 from profiler.analysis.roofline import roof_uses, roofline
 from profiler.analysis.rundata import RunData
 from profiler.cli.render_report import MOST_LAUNCHES, main
 from profiler.errors import LadderError
 from profiler.foreign import Foreign, RunFrames, frames_of, is_foreign, launches_shown, read
+from profiler.parse.folders import without_folders
 from profiler.parse.ncu import RawLaunch, RawReport
 from profiler.parse.ncu_session import session_facts
 from profiler.parse.ncu_tensor import tensor_scalars
@@ -290,7 +291,7 @@ def test_is_foreign(tmp_path: Path) -> None:
 
 def test_paths_are_reduced_to_names() -> None:
     text = "see /home/me/proj/k.cu:12 and C:\\work\\a b\\k.cu, memory and/or 3/4; https://docs.nvidia.com/a/b.html"
-    said = foreign._PATHS.sub("", text)
+    said = without_folders(text)
     assert "/home" not in said
     assert "k.cu:12" in said
     assert "and/or 3/4; https://docs.nvidia.com/a/b.html" in said

@@ -137,6 +137,11 @@ def test_classify_log(text: str, returncode: int, kind: str) -> None:
         assert outcome.hint
 
 
+def test_no_folder_of_this_machine_is_in_a_message() -> None:
+    said = classify_log("==ERROR== Failed to open /home/someone/project/raw/profile.ncu-rep for writing\n", 1).message
+    assert said == "ncu: Failed to open profile.ncu-rep for writing"
+
+
 def test_names_of_refused_metrics() -> None:
     assert classify_log("==ERROR== Failed to find metric regex:^nope__x(\\.(sum|avg))?$", 1).names == ("nope__x",)
     assert classify_log("==ERROR== Failed to find metric nope__x.sum\n", 1).names == ("nope__x.sum",)

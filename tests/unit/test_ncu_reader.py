@@ -6,6 +6,7 @@ import hashlib
 import json
 import sys
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -130,7 +131,7 @@ def test_an_old_result_is_not_taken_for_the_new_one(tmp_path: Path, monkeypatch:
 
 def test_launches_that_do_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def child(argv: list[str], **_: Any) -> Completed:
-        Path(argv[4]).write_text(json.dumps({"ok": True, "total": 2, "launches": []}))
+        Path(argv[argv.index("profiler.ncu_reader") + 2]).write_text(json.dumps({"ok": True, "total": 2, "launches": []}))
         return completed(0)
 
     monkeypatch.setattr(process, "run", child)
@@ -138,6 +139,26 @@ def test_launches_that_do_not_come_back(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_bytes(b"NVR\0")
     with pytest.raises(LadderError, match="0 of 2 launches came back"):
         read_report(path, tmp_path)
+
+
+def test_an_interrupt_does_not_wait_for_the_other_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, ended = Event(), Event()
+
+    def child(argv: list[str], **_: Any) -> Completed:
+        if argv[argv.index("--part") + 1] == "0/2":
+            started.wait(5)
+            raise KeyboardInterrupt
+        started.set()
+        ended.wait(5)
+        return completed(-15)
+
+    monkeypatch.setattr(process, "run", child)
+    monkeypatch.setattr(process, "end_running", ended.set)
+    path = tmp_path / "x.ncu-rep"
+    path.write_bytes(b"NVR\0")
+    with pytest.raises(KeyboardInterrupt):
+        read_report(path, tmp_path, parts=2)
+    assert ended.is_set()
 
 
 # ---- the child, with a stand-in for NVIDIA's reader ------------------------------------------------------------------
@@ -175,8 +196,10 @@ class Metric:
 class Action:
     NameBase_DEMANGLED, NameBase_MANGLED = 1, 2
 
-    def __init__(self, metrics: dict[str, Metric], name: str | None = "k") -> None:
-        self._metrics, self._name = metrics, name
+    def __init__(
+        self, metrics: dict[str, Metric], name: str | None = "k", rules: list[dict[str, Any]] | None = None
+    ) -> None:
+        self._metrics, self._name, self._rules = metrics, name, rules or []
 
     def name(self, base: int = 0) -> str | None:
         return self._name
@@ -191,7 +214,7 @@ class Action:
         return None
 
     def rule_results_as_dicts(self) -> list[dict[str, Any]]:
-        return []
+        return self._rules
 
     def sass_by_pc(self, pc: int) -> str:
         return f"  OP{pc:x}"
@@ -218,6 +241,21 @@ def test_values_that_are_none(tmp_path: Path) -> None:
     }  # fmt: skip
     assert got["pcs"] is None
     assert got["ranges"] == []
+    json.dumps(got, allow_nan=False)
+
+
+def test_an_estimate_that_is_no_number_costs_the_estimate_alone(tmp_path: Path) -> None:
+    said = {"title": "T", "message": "advice", "type": 2}
+    rules = [
+        {"rule_identifier": "A", "rule_message": said, "speedup_estimation": {"type": 2, "speedup": speedup},
+         "focus_metrics": [{"name": "m", "value": float("nan")}]}
+        for speedup in (float("nan"), 12.5)
+    ]  # fmt: skip
+    got = extract(tmp_path / "r.ncu-rep", reader(Action({"a": Metric(1)}, rules=rules)))["launches"][0]["rules"]
+    assert got == [
+        {"rule_identifier": "A", "rule_message": said},
+        {"rule_identifier": "A", "rule_message": said, "speedup_estimation": {"type": 2, "speedup": 12.5}},
+    ]
     json.dumps(got, allow_nan=False)
 
 

@@ -5,6 +5,7 @@ read and written, a scalar, a tolerance for each output. PyTorch's CPU build doe
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from profiler.experiment import find_experiment, load_experiment
 from profiler.header import header_text
 from profiler.model import Experiment
 from profiler.problem import In, InOut, Out, Problem, Scalar
-from profiler.problem_file import literals_of, problem_class
+from profiler.problem_file import ProblemFileError, literals_of, problem_class, read_literals
 
 CONTRACT = "bf16->e4m3"
 SIZES = [{"T": 1, "H": 8}, {"T": 37, "H": 1003}, {"T": 5, "H": 4099}, {"T": 64, "H": 512}]
@@ -277,3 +278,49 @@ def test_a_problem_whose_file_does_not_import_is_told_with_its_line(tmp_path: Pa
 
     with pytest.raises(UsageError, match=r"problem.py:2: ModuleNotFoundError"):
         problem_class(ProblemRef("problem.py:X", tmp_path / "problem.py", {}, (), (), {}))
+
+
+@pytest.mark.parametrize(
+    "body", ["import sys\nsys.exit(0)\n", "import sys\nsys.path.clear()\nraise ValueError('no')\n"]
+)
+def test_a_problems_file_can_neither_end_the_command_nor_hide_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    from profiler.model import ProblemRef
+
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "problem.py").write_text(body)
+    with pytest.raises(UsageError, match=r"problem.py:[23]: (SystemExit: 0|ValueError: no)"):
+        problem_class(ProblemRef("problem.py:X", tmp_path / "problem.py", {}, (), (), {}))
+
+
+@pytest.mark.parametrize(
+    ("ctype", "value", "good"),
+    [
+        ("int32_t", "1.5", False),
+        ("int", "2147483648", False),
+        ("size_t", "-1", False),
+        ("size_t", "3", True),
+        ("float", "2", True),
+    ],
+)
+def test_an_integer_scalar_is_a_whole_number(tmp_path: Path, ctype: str, value: str, good: bool) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(
+        "class P:\n    name = 'p'\n    dims = ('N',)\n    dtypes = ('fp32',)\n"
+        f"    args = (Out('y', 'N', 'float32'), Scalar('k', '{ctype}', {value}))\n"
+    )
+    if good:
+        assert read_literals(path, "P").args[1].name == "k"
+    else:
+        with pytest.raises(ProblemFileError, match=r"problem.py:5: args\[1\]: value must be a whole number"):
+            read_literals(path, "P")
+
+
+def test_a_literal_of_any_depth_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(f"class P:\n    name = 'p'\n    dims = ({'-' * 900}1,)\n    dtypes = ('fp32',)\n    args = ()\n")
+    with pytest.raises(
+        ProblemFileError, match=r"problem.py:3: dims must be a literal, not an expression of this depth"
+    ):
+        read_literals(path, "P")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gpu_less_run import make_run
+from gpu_less_run import make_experiment, make_run
 
 from profiler import pipeline
 from profiler.cli.run_experiment import choose_stages, worse_exit
 from profiler.errors import Exit, UsageError
+from profiler.model import BuildOptions
 from profiler.pipeline import Choice, execute, exit_code
+from profiler.plan import arch_of
 from profiler.rundir import RunDir
+from profiler.toolchain import Gpu
 
 
 @pytest.mark.parametrize(
@@ -42,6 +46,14 @@ def test_a_gpu_that_is_there_and_broken_is_exit_3_whatever_the_rows(tmp_path: Pa
     assert exit_code(run, "the driver does not answer") == Exit.NOTHING
 
 
+def test_where_no_stage_on_the_device_was_asked_for_nothing_is_missing(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "a")
+    assert exit_code(run, None) == Exit.NOTHING
+    assert exit_code(run, None, measuring=False) == Exit.OK
+    run.fail({"a": ("build_failed", "a.cu:1: error")})
+    assert exit_code(run, None, measuring=False) == Exit.FAILED
+
+
 def test_stages_run_in_order_once_and_the_report_always(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(tmp_path, "a", "b")
     seen: list[str] = []
@@ -59,6 +71,17 @@ def test_stages_run_in_order_once_and_the_report_always(tmp_path: Path, monkeypa
     stages = run.dir.manifest["stages"]
     assert stages["build"]["status"] == "done"
     assert stages["verify"] == {"status": "skipped", "reason": "no GPU"}
+
+
+def test_the_architecture_of_one_variant_is_not_that_of_all() -> None:
+    device = Gpu(0, "NVIDIA H200", "GPU-fake", (9, 0), "580.159", 150 << 30)
+    both = make_experiment("a", "b")
+    for archs, expected in ((("auto", "auto"), "sm_90a"), (("sm_80", "auto"), "sm_90a"), (("sm_80", "sm_80"), "sm_80")):
+        named = [replace(v, build=BuildOptions(arch=arch)) for v, arch in zip(both.variants, archs, strict=True)]
+        assert arch_of(replace(both, variants=tuple(named)), device, None) == expected
+    torch_row = replace(both.variants[1], kind="python")
+    own = replace(both.variants[0], build=BuildOptions(arch="sm_80"))
+    assert arch_of(replace(both, variants=(own, torch_row)), device, None) == "sm_80"
 
 
 def test_an_interrupt_leaves_the_stage_to_be_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

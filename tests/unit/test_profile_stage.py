@@ -147,11 +147,11 @@ def test_a_variant_without_a_result_is_profiled_again_alone_once(bench: Callable
 
 def test_the_program_tells_why_a_pair_has_no_launch(bench: Callable[..., Bench]) -> None:
     b = bench("a", "b")
-    b.set(FAKE_NCU="app_failed", FAKE_NCU_STATUS='{"index": 0, "status": "ok"}\n{"index": 1, "status": "failed", "reason": "RuntimeError: no"}\nhalf a li')  # fmt: skip  # noqa: E501
+    b.set(FAKE_NCU="app_failed", FAKE_NCU_STATUS='{"index": 0, "status": "ok"}\n{"index": 1, "status": "failed", "reason": "RuntimeError: no /home/me/k.so"}\nhalf a li')  # fmt: skip  # noqa: E501
     b.reads(["kl.0000"], [])
     profile.profile_stage(b.run)
     assert b.run.status() == {"a": "ok", "b": "profile_failed"}
-    assert any("RuntimeError: no" in line for line in b.said)
+    assert any("RuntimeError: no k.so" in line for line in b.said)
 
 
 def test_other_rows_stay(bench: Callable[..., Bench]) -> None:
@@ -219,6 +219,31 @@ def test_a_profile_depends_on_what_is_collected(bench: Callable[..., Bench]) -> 
     assert len(set(one.values())) == 2
     assert one != profile_cache.keys(b.run, [("a", SIZE), ("b", SIZE)], {"metrics": ["n"]})
     assert one == profile_cache.keys(b.run, [("a", SIZE), ("b", SIZE)], {"metrics": ["m"]})
+
+
+def test_a_comment_makes_a_new_profile_for_it_moves_the_lines(bench: Callable[..., Bench], tmp_path: Path) -> None:
+    b = bench("a")
+    source = tmp_path / "a.cu"
+    (variant,) = b.run.experiment.variants
+    b.run.experiment = dataclasses.replace(b.run.experiment, variants=(dataclasses.replace(variant, source=source),))
+    found = []
+    for text in ("void f();\n", "// a line more\nvoid f();\n", "void f();\n"):
+        source.write_text(text)
+        found.append(profile_cache.keys(b.run, [("a", SIZE)], {}))
+    assert found[0] == found[2] != found[1]
+
+
+def test_a_profile_that_cannot_be_kept_leaves_nothing_behind(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def another_was_first(self: Path, target: Path) -> Path:
+        raise OSError(39, "Directory not empty")
+
+    b = bench("a")
+    monkeypatch.setattr(Path, "replace", another_was_first)
+    profile_cache.store("key", {name: frames.frame(name) for name in profile_cache.FRAMES})
+    assert list(profile_cache._folder().iterdir()) == []
+    assert b.run.status() == {"a": "ok"}
 
 
 def test_a_damaged_cache_is_no_error(bench: Callable[..., Bench]) -> None:

@@ -9,6 +9,8 @@ import pytest
 from gpu_less_run import make_run
 
 from profiler import replay
+from profiler.errors import LadderError
+from profiler.pipeline import finish
 from profiler.rundir import RunDir
 
 SIZE = "M=64,N=64,K=64"
@@ -98,6 +100,20 @@ def test_a_variant_that_does_not_build_here_keeps_that_status(tmp_path: Path) ->
     run.fail({"other": ("build_failed", "other.cu:4: error")})
     replay.replay(run, recording(tmp_path, [recorded_row("good"), recorded_row("other")]))
     assert run.status() == {"good": "ok", "other": "build_failed"}
+    assert set(run.dir.frame("samples")["variant"]) == {"good"}  # or it would have a time, and seem measured here
+    finish(run)
+    assert list(run.dir.frame("variants")["origin"]) == ["recorded", "none"]
+
+
+def test_a_run_without_measurements_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("profiler.data_files.recorded", lambda: tmp_path / "recorded")
+    run = make_run(tmp_path, "good")
+    with pytest.raises(LadderError, match="measured here"):
+        replay.record(run.dir)
+    assert not (tmp_path / "recorded").exists()
+    run.note("gpu", {"name": "NVIDIA H200"})
+    run.dir.write_frame("variants", [{"name": "good", "status": "ok", "origin": "measured"}])
+    assert replay.record(run.dir) == tmp_path / "recorded" / "h200" / "made"
 
 
 def test_without_a_recording_nothing_is_invented(tmp_path: Path) -> None:

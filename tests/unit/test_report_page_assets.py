@@ -27,7 +27,7 @@ def test_the_shared_folder_is_written_once(tmp_path: Path) -> None:
 
 def test_a_damaged_shared_file_is_written_again(tmp_path: Path) -> None:
     folder = write_shared(tmp_path)
-    (folder / PLOTLY).write_text("cut", encoding="utf-8")
+    (folder / PLOTLY).write_bytes(b"cut \xff")
     write_shared(tmp_path)
     assert (folder / PLOTLY).read_text(encoding="utf-8") == asset(PLOTLY)
 

@@ -43,6 +43,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.meta: dict[str, str] = {}
         self.text = ""
+        self.html = html
         self._inside: str | None = None
         self.feed(html)
         self.close()
@@ -226,3 +227,45 @@ def test_origin_of_each_row_is_said(tmp_path: Path) -> None:
     html = render_run(tmp_path / "run").read_text(encoding="utf-8")
     assert html.count('class="from">measured here') == 7
     assert html.count('class="from">the binary') == 1
+
+
+def test_a_run_that_replays_says_so_in_each_part(tmp_path: Path) -> None:
+    origin = "Times and counters: recorded on Synthetic H200, 2026-11-29, driver 580.159"
+    replayed, measured = (page(tmp_path / name, recorded=name == "r") for name in "rm")
+    parts = [part.split("</section>")[0] for part in replayed.html.split("<section ")[1:]]
+    assert [origin in part for part in parts] == [True] * 5 + [False]
+    assert origin not in words(measured)
+    assert re.search(r'<body data-gpu="recorded on Synthetic H200', replayed.html)
+    assert re.search(r'<body data-gpu="Synthetic H200', measured.html)
+
+
+def test_the_time_of_a_replay_is_not_that_of_its_numbers(tmp_path: Path) -> None:
+    replayed, measured = (page(tmp_path / name, recorded=name == "r").html for name in "rm")
+    when = "<dd>2026-11-29 20:00:00 UTC</dd>"
+    assert f"<dt>Replayed</dt>{when}" in replayed
+    assert not re.search("<dt>taken</dt>", replayed, re.I)
+    assert f"<dt>Taken</dt>{when}" in measured
+
+
+def test_the_report_does_not_call_itself_unfinished(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    run.manifest["stages"]["report"] = {"status": "running"}
+    run.manifest["stages"]["trace"] = {"status": "running"}
+    run.save()
+    text = words(Page(render_run(run.path).read_text(encoding="utf-8")))
+    assert "trace running" in text
+    assert "report running" not in text
+
+
+def test_one_contract_is_no_choice(tmp_path: Path) -> None:
+    found = page(tmp_path, rungs=RUNGS[:5])
+    figures = [json.loads(text) for kind, text in found.scripts if kind == "application/json"]
+    ladder = next(figure for figure in figures if figure["id"] == "chart-ladder")
+    assert ladder["controls"] == []
+    assert [len(trace["y"]) for trace in ladder["data"]] == [4, 1]
+
+
+def test_counters_that_were_refused_are_not_said_to_be_measured(tmp_path: Path) -> None:
+    text = words(page(tmp_path, counters=False))
+    assert "Times: measured here on Synthetic H200." in text
+    assert "Times and counters" not in text

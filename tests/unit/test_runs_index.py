@@ -31,6 +31,8 @@ def test_the_newest_run_comes_first_with_verdicts_statuses_and_link(runs: Path) 
     assert 'href="gemm_ladder/20261129T200000Z-aaaa/report.html"' in html
     assert "bbbb/report.html" not in html
     assert html.count("0.64×") >= 2
+    assert "Started, UTC" in html  # a run that replays was not taken then
+    assert "Taken" not in html
     assert "1 wrong result" in html
     assert "identifier &#34;smem_a&#34; is undefined" in html
     assert "<script" not in html

@@ -171,6 +171,7 @@ def make_gpu(index: int = 0, uuid: str = "GPU-aaaa1111", cc: tuple[int, int] = (
         ("0,7,1", ["GPU-aaaa1111"]),
         ("0,0", ["GPU-aaaa1111"]),
         ("NoDevFiles", []),
+        ("0,\u00b2", ["GPU-aaaa1111"]),
     ],
 )
 def test_visible_devices(selection: str | None, chosen: list[str]) -> None:

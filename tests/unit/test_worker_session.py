@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_less_run import fake_session, make_run
 
 from profiler.model import ProblemRef
 from profiler.timing import time_stage
-from profiler.verify import verify_stage
+from profiler.verify import check_jobs, verify_stage
 from profiler.worker.spec import problem_ref, problem_spec
-from profiler.worker_session import WorkerUnusable
+from profiler.worker_session import Outcome, WorkerSession, WorkerUnusable
 
 NAMES = ("good", "other", "third")
 
@@ -88,6 +91,43 @@ def test_a_failure_of_the_worker_itself_blames_no_variant(tmp_path: Path) -> Non
     with fake_session(tmp_path, {"*": "fails"}) as session, pytest.raises(WorkerUnusable, match="AttributeError"):
         verify_stage(run, session, None)
     assert set(run.status().values()) == {"ok"}
+
+
+def test_the_worst_of_a_variants_failures_is_its_status(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *NAMES)
+    with fake_session(tmp_path, {"other": "wrong_then_crash"}) as session:
+        verify_stage(run, session, None)
+    assert run.status() == {"good": "ok", "other": "crashed", "third": "ok"}
+    assert "SIGSEGV" in run.dir.frame("variants").set_index("name").loc["other", "reason"]
+
+
+def test_checks_go_size_by_size_and_baselines_first(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *NAMES)
+    run.experiment = replace(run.experiment, baseline={"fp32": "third"})
+    jobs = check_jobs(run, run.variants, "before")
+    assert [(job["variant"], job["size"], job["stray"]) for job in jobs] == [
+        (name, size, size == "M=64,N=64,K=64")
+        for size in ("M=67,N=131,K=35", "M=64,N=64,K=64")
+        for name in ("third", "good", "other")
+    ]
+
+
+def test_later_processes_keep_the_methods_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(tmp_path, "good", "other")
+    run.settings = replace(run.settings, processes=2)
+    told: list[dict[str, str]] = []
+    real = WorkerSession.ask
+
+    def ask(session: WorkerSession, command: Mapping[str, Any], *rest: Any) -> Outcome:
+        if command["cmd"] == "time":
+            told.append(command["plan"]["methods"])
+        return real(session, command, *rest)
+
+    monkeypatch.setattr(WorkerSession, "ask", ask)
+    with fake_session(tmp_path, {}) as session:
+        time_stage(run, session, None)
+    assert told == [{}, {"good": "single", "other": "single"}]
+    assert set(run.dir.frame("samples")["process"]) == {0, 1}
 
 
 def test_a_problem_of_the_user_comes_through_the_pipe(tmp_path: Path) -> None:

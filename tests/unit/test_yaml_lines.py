@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,3 +141,13 @@ def test_any_text_gives_a_tree_or_issues(text: str) -> None:
 def test_any_bytes_give_a_tree_or_issues(content: bytes) -> None:
     root, issues = load(content)
     assert (root is not None) or issues
+
+
+def test_a_file_of_keys_alone_is_read_in_linear_time() -> None:
+    text = "".join(f"k{i}: 1\n" for i in range(20_000)) + "k0: 2\n"
+    started = time.process_time()
+    root, found = load(text)
+    assert time.process_time() - started < 5  # 1 s; with a search through all keys before each, 6 s and more
+    assert root is not None
+    assert root.get("k19999") == Scalar(20_000, 9, "k19999", "1")
+    assert [issue.text("f") for issue in found] == ["f:20001:1: k0: this key stands in line 1 already: keep one"]
