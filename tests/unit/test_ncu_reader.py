@@ -131,7 +131,8 @@ def test_an_old_result_is_not_taken_for_the_new_one(tmp_path: Path, monkeypatch:
 
 def test_launches_that_do_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def child(argv: list[str], **_: Any) -> Completed:
-        Path(argv[argv.index("profiler.ncu_reader") + 2]).write_text(json.dumps({"ok": True, "total": 2, "launches": []}))
+        out = Path(argv[argv.index("profiler.ncu_reader") + 2])
+        out.write_text(json.dumps({"ok": True, "total": 2, "launches": []}))
         return completed(0)
 
     monkeypatch.setattr(process, "run", child)
