@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -17,9 +17,6 @@ import pyarrow.parquet as pq
 
 SCHEMA_VERSION = 1
 
-Why = Literal["not_collected", "not_supported", "not_permitted", "not_applicable", "failed"]
-Origin = Literal["measured", "recorded", "none"]
-MetricOrigin = Literal["ncu", "ptxas", "sass", "timing", "model"]
 
 #: Worst first: a variant's status is the worst of its stages and checks.
 STATUS_ORDER: tuple[str, ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,11 +56,10 @@ class Run:
         data = self.dir.frame("variants")
         return {str(row["name"]): str(row["status"]) for row in frames.rows_of(data)}
 
-    def alive(self, names: Iterable[str] | None = None) -> list[Variant]:
+    def alive(self) -> list[Variant]:
         """Return the variants that nothing has failed yet, those that can be built, checked, timed and profiled."""
         state = self.status()
-        wanted = None if names is None else set(names)
-        return [v for v in self.variants if state.get(v.name) == "ok" and (wanted is None or v.name in wanted)]
+        return [v for v in self.variants if state.get(v.name) == "ok"]
 
     def fail(self, failures: Mapping[str, tuple[str, str]]) -> None:
         """Set status and reason of variants, ``{name: (status, reason)}``; the worst status of a variant stays."""

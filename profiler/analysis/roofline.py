@@ -123,11 +123,6 @@ def duration_s(data: RunData, name: str, size: str) -> Value:
     return data.total(name, size, "duration")
 
 
-def launch_uses(data: RunData, name: str, size: str, launch: Launch) -> tuple[RoofUse, ...]:
-    """Return the roof shares of one launch."""
-    return _uses(data, name, size, [launch])
-
-
 def roof_uses(data: RunData, name: str, size: str) -> tuple[RoofUse, ...]:
     """Return the shares of every roof of a variant: sums of bytes and operations over the sum of durations."""
     return _uses(data, name, size, data.launches(name, size))

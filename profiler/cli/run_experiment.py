@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,10 @@ from profiler.cli.common import print_json, run_app, stderr_console, stdout_cons
 from profiler.errors import Exit, LadderError, UsageError
 
 if TYPE_CHECKING:
+    from profiler.analysis.ladder import LadderRow
+    from profiler.analysis.rundata import RunData
     from profiler.bare import BareFlags
+    from profiler.run import Run
     from profiler.rundir import RunDir
     from profiler.toolchain import Gpu
 
@@ -108,10 +112,22 @@ def run_experiment(
     if resume is not None and experiments and len(experiments) > 1:
         raise UsageError("--resume goes on with one run")
     flags = Flags(
-        runs_dir, tuple(only or ()), chosen, set_, replay, resume, force, processes, timeout, record, quiet,
-        verbose, lock_clocks, clock_mhz,
-    )  # fmt: skip
-    flags.shared_assets, flags.open = shared_assets, open_
+        runs_dir=runs_dir,
+        only=tuple(only or ()),
+        stages=chosen,
+        profile_set=set_,
+        replay=replay,
+        resume=resume,
+        force=force,
+        processes=processes,
+        timeout_s=timeout,
+        record=record,
+        quiet=quiet,
+        lock_clocks=lock_clocks,
+        clock_mhz=clock_mhz,
+        shared_assets=shared_assets,
+        open=open_,
+    )
     documents: list[dict[str, Any]] = []
     worst = Exit.OK
     for text in experiments or [""]:
@@ -129,32 +145,25 @@ def run_experiment(
     return worst
 
 
+@dataclass(frozen=True)
 class Flags:
     """The command line, as far as a single experiment cares."""
 
-    def __init__(
-        self,
-        runs_dir: Path,
-        only: tuple[str, ...],
-        stages: tuple[str, ...],
-        profile_set: str | None,
-        replay: str,
-        resume: str | None,
-        force: bool,
-        processes: int | None,
-        timeout_s: float,
-        record: bool,
-        quiet: bool,
-        verbose: bool,
-        lock_clocks: bool = False,
-        clock_mhz: int | None = None,
-    ) -> None:
-        self.runs_dir, self.only, self.stages, self.profile_set = runs_dir, only, stages, profile_set
-        self.replay, self.resume, self.force = replay, resume, force
-        self.processes, self.timeout_s, self.record = processes, timeout_s, record
-        self.quiet, self.verbose = quiet, verbose
-        self.shared_assets = self.open = False
-        self.lock_clocks, self.clock_mhz = lock_clocks, clock_mhz
+    runs_dir: Path
+    only: tuple[str, ...]
+    stages: tuple[str, ...]
+    profile_set: str | None
+    replay: str
+    resume: str | None
+    force: bool
+    processes: int | None
+    timeout_s: float
+    record: bool
+    quiet: bool
+    lock_clocks: bool
+    clock_mhz: int | None
+    shared_assets: bool
+    open: bool
 
 
 def choose_stages(stages: str | None, skip: Sequence[str], *, quick: bool, resumed: bool) -> tuple[str, ...]:
@@ -177,6 +186,8 @@ def choose_stages(stages: str | None, skip: Sequence[str], *, quick: bool, resum
 def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[Exit, dict[str, Any]]:
     """Run (or resume) one experiment and print its result."""
     from profiler import process
+    from profiler.analysis.ladder import ladder_rows
+    from profiler.analysis.rundata import RunData
     from profiler.cli.open_experiment import locate_experiment, open_experiment
     from profiler.experiment import parse_experiment
     from profiler.gpu import find_gpus
@@ -210,26 +221,24 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
     )
     if flags.lock_clocks and gpu is None:
         say("--lock-clocks: there is no GPU here, so there is nothing to lock")
-    if flags.resume is not None:
-        directory = RunDir.open(find(flags.runs_dir, flags.resume))
-        check_resumable(directory, gpu, flags.stages)
-        stored = directory.manifest["experiment"]
-        experiment = parse_experiment(stored["text"], locate_experiment(text or stored["file"]))
-        recording = None if gpu else find_recording(experiment, flags.replay, flags.runs_dir)
-        toolchain = find_toolchain(os.environ)
-    else:
+    resumed = None if flags.resume is None else RunDir.open(find(flags.runs_dir, flags.resume))
+    if resumed is None:
         experiment = open_experiment(text, bare, quiet=flags.quiet)
-        recording = None if gpu else find_recording(experiment, flags.replay, flags.runs_dir)
-        toolchain = find_toolchain(os.environ)
-        directory = make_run(
-            experiment,
-            settings,
-            toolchain,
-            gpu,
-            flags.runs_dir,
-            recorded_arch=str(recording.manifest["arch"]) if recording else None,
-            command=["run_experiment", *sys.argv[1:]],
-        )
+    else:
+        check_resumable(resumed, gpu, flags.stages)
+        stored = resumed.manifest["experiment"]
+        experiment = parse_experiment(stored["text"], locate_experiment(text or stored["file"]))
+    recording = None if gpu else find_recording(experiment, flags.replay, flags.runs_dir)
+    toolchain = find_toolchain(os.environ)
+    directory = resumed or make_run(
+        experiment,
+        settings,
+        toolchain,
+        gpu,
+        flags.runs_dir,
+        recorded_arch=str(recording.manifest["arch"]) if recording else None,
+        command=["run_experiment", *sys.argv[1:]],
+    )
     run = Run(experiment, problem_class(experiment.problem), directory, settings, toolchain, gpu, say)
     try:
         render = partial(render_into, shared_assets=flags.runs_dir / "assets" if flags.shared_assets else None)
@@ -244,15 +253,17 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
         {"seconds": round(wall, 3), "child_seconds": round(children, 3), "own_seconds": round(wall - children, 3)},
     )
     list_runs(flags.runs_dir, directory.path, say)
+    data = RunData.load(directory)
+    rows = ladder_rows(data)
     if human:
-        print_result(run)
+        print_result(run, data, rows)
     if flags.record:
         try:
             say(f"recorded: {record(directory)}")
         except LadderError as error:  # the run stands, and its result is told
             print(f"error: {error}", file=sys.stderr)
             code = worse_exit(code, error.code)
-    document = result_document(run, code)
+    document = result_document(run, code, rows)
     if flags.open:
         open_report(directory.path / "report.html", say)
     return code, document
@@ -275,11 +286,9 @@ def check_resumable(directory: RunDir, gpu: Gpu | None, stages: Sequence[str]) -
         )
 
 
-def result_document(run: Any, code: Exit) -> dict[str, Any]:
+def result_document(run: Run, code: Exit, rows: Sequence[LadderRow]) -> dict[str, Any]:
     """Return what ``--json`` prints for one run."""
     from profiler import frames
-    from profiler.analysis.ladder import ladder_rows
-    from profiler.analysis.rundata import RunData
     from profiler.cli.ladder_table import ladder_document
 
     report = run.dir.path / "report.html"
@@ -295,19 +304,16 @@ def result_document(run: Any, code: Exit) -> dict[str, Any]:
             {k: row[k] for k in ("name", "dtype", "kind", "status", "reason", "verified", "origin")}
             for row in frames.rows_of(run.dir.frame("variants"))
         ],
-        "ladder": ladder_document(ladder_rows(RunData.load(run.dir))),
+        "ladder": ladder_document(rows),
     }
 
 
-def print_result(run: Any) -> None:
+def print_result(run: Run, data: RunData, rows: Sequence[LadderRow]) -> None:
     """Print the ladder table, the verdict, and where the files are."""
-    from profiler.analysis.ladder import ladder_rows, verdict_lines
-    from profiler.analysis.rundata import RunData
+    from profiler.analysis.ladder import verdict_lines
     from profiler.cli.ladder_table import ladder_table
 
     console = stdout_console()
-    data = RunData.load(run.dir)
-    rows = ladder_rows(data)
     console.print(ladder_table(rows, run.experiment.title))
     replayed = run.dir.manifest.get("replay")
     if replayed:

@@ -162,7 +162,7 @@ def _row(row: LadderRow, widest: float, above: str | None, largest: str) -> dict
         "rate_sort": row.rate,
         "ratio": _ratio(row, widest),
         "ratio_why": row.ratio_why,
-        "limit": _limit(row),
+        "limit": limit_cell(row),
         "step": formatting.ratio(row.step.value) if row.step else "",
         "step_sort": row.step.value if row.step else None,
         "step_title": _step_title(row),
@@ -232,7 +232,8 @@ def _ratio(row: LadderRow, widest: float) -> dict[str, Any] | None:
     }
 
 
-def _limit(row: LadderRow) -> dict[str, Any]:
+def limit_cell(row: LadderRow) -> dict[str, Any]:
+    """Return what a row shows of the roof that binds it."""
     limit = row.limit
     shares = ", ".join(f"{use.label} {formatting.percent(use.share)}" for use in row.uses if use.share is not None)
     return {

@@ -11,6 +11,7 @@ from profiler.analysis.ladder import LadderRow
 from profiler.analysis.roofline import dominant_pipe
 from profiler.analysis.rundata import Launch, RunData, Value
 from reports.formatting import slug
+from reports.sections.ladder import limit_cell
 
 _CACHES = {"all": "with all caches flushed before each pass", "none": "with the caches as the passes before left them"}
 _CLOCKS = {
@@ -154,17 +155,10 @@ def _why_no_rate(row: LadderRow) -> str:
 
 
 def _limit(row: LadderRow) -> dict[str, Any]:
-    limit = row.limit
-    shares = ", ".join(f"{use.label} {formatting.percent(use.share)}" for use in row.uses if use.share is not None)
+    limit, cell = row.limit, limit_cell(row)
     return {
-        "label": limit.label,
-        "share": formatting.percent(limit.share) if limit.share is not None else "",
-        "sort": limit.share,
-        "width": min(100.0, max(0.0, 100 * limit.share)) if limit.share is not None else 0.0,
-        "verdict": limit.verdict,
-        "roof": limit.roof,
-        "title": f"{limit.text}. Shares of all roofs in this pass: {shares}" if shares else limit.text,
+        **cell,
+        "width": max(0.0, cell["width"] or 0.0),
         "own": any(use.key == limit.key and use.roof.value is None for use in row.uses)
         or (limit.verdict == "latency" and all(use.roof.value is None for use in row.uses if use.share is not None)),
-        "above": [f"{use.label} {formatting.percent(use.share or 0)}" for use in row.uses if use.above],
     }
