@@ -153,7 +153,10 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
 
 def _numbers(data: RunData) -> str:
     measured = any(row["origin"] == "measured" for row in data.variants)
-    return "measured here" if measured else "computed from the binaries"
+    if not measured:
+        return "computed from the binaries"
+    gpu = (data.manifest.get("gpu") or {}).get("name")
+    return f"measured on {gpu}" if gpu else "measured here"
 
 
 def _utc(text: str) -> str:

@@ -67,8 +67,12 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{value:.{digits}f} %"
 
 
-def ratio(value: float) -> str:
-    """Return a ratio with two decimals, or with two significant digits when it is small: ``0.86×``."""
+def ratio(value: float, low: float | None = None, high: float | None = None) -> str:
+    """Return a ratio with two decimals, or with two significant digits when it is small: ``0.86×``; with the bounds of
+    its interval, with as many decimals as those are given.
+    """
+    if low is not None and high is not None:
+        return f"{value:.{_decimals(low, high)}f}×"
     if value and value < 0.1:
         return f"{number(value, 2)}×"
     return f"{value:.2f}×" if value < 100 else f"{value:.0f}×"
@@ -78,10 +82,15 @@ def interval(low: float | None, high: float | None) -> str:
     """Return the bounds of a ratio: ``[0.85, 0.87]``; empty when there are none."""
     if low is None or high is None:
         return ""
+    digits = _decimals(low, high)
+    return f"[{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _decimals(low: float, high: float) -> int:
     digits = 2
     while digits < 4 and high - low < 1.5 * 10**-digits:
         digits += 1
-    return f"[{low:.{digits}f}, {high:.{digits}f}]"
+    return digits
 
 
 def size(key: str) -> str:

@@ -13,6 +13,10 @@ from profiler.analysis.rundata import Row, RunData, Value
 from profiler.analysis.statistics import Interval, Sample, median_interval, quartile_spread, ratio_interval
 from profiler.frames import SKIPPED
 
+#: Two variants of one process differ by this share for reasons of their place in it (alignment, order); a ratio nearer
+#: to one is called a match.
+_NO_DIFFERENCE = 0.005
+
 
 @dataclass(frozen=True)
 class Check:
@@ -81,10 +85,18 @@ def ladder_rows(data: RunData) -> list[LadderRow]:
         for order, variant in enumerate(data.variants):
             row = _row(data, variant, size, order, previous.get(str(variant["dtype"] or "")))
             here.append(row)
-            if row.time is not None and not row.is_baseline:
+            if row.time is not None and not row.is_baseline and not _starts_from_baseline(data, row.dtype):
                 previous[row.dtype] = row.variant
         rows += _ranked(here)
     return rows
+
+
+def _starts_from_baseline(data: RunData, dtype: str) -> bool:
+    """Whether the rungs of a contract are all changes of one kernel: the first of them is ours and their baseline. Then
+    no rung is a step from the one before it.
+    """
+    first = next((row for row in data.variants if str(row["dtype"] or "") == dtype), None)
+    return first is not None and first["name"] == data.baseline(dtype) and first["kind"] in ("cuda", "triton")
 
 
 def _row(data: RunData, variant: Row, size: str, order: int, previous: str | None) -> LadderRow:
@@ -261,13 +273,14 @@ def _verdict(row: LadderRow) -> Verdict:
             figure,
             f"{_name(row.variant)} is the fastest {row.dtype} variant at {size}{why}{bound}.",
         )
-    ratio, bounds = formatting.ratio(row.ratio.value), formatting.interval(row.ratio.low, row.ratio.high)
+    low, high = row.ratio.low, row.ratio.high
+    ratio, bounds = formatting.ratio(row.ratio.value, low, high), formatting.interval(low, high)
     verb = "reaches"
-    if row.ratio.low is not None and row.ratio.high is not None:
-        if row.ratio.low > 1:
+    if low is not None and high is not None:
+        if low > 1 + _NO_DIFFERENCE:
             verb = "beats its baseline: it reaches"
-        elif row.ratio.high >= 1:
-            verb = "matches its baseline within the interval: it reaches"
+        elif high >= 1 - _NO_DIFFERENCE:
+            verb = "matches its baseline: it reaches"
     other = f" (which keeps another contract, {row.baseline_dtype})" if row.cross_contract else ""
     figure = f"{ratio} {bounds}".strip()
     return Verdict(

@@ -52,7 +52,7 @@ def ratio_text(row: LadderRow) -> str:
         return "baseline"
     bounds = formatting.interval(row.ratio.low, row.ratio.high)
     label = f" of {row.baseline}" if row.cross_contract else ""
-    return f"{formatting.ratio(row.ratio.value)} {bounds}".strip() + label
+    return f"{formatting.ratio(row.ratio.value, row.ratio.low, row.ratio.high)} {bounds}".strip() + label
 
 
 def status_text(row: LadderRow) -> Text:

@@ -41,16 +41,12 @@ __device__ uint4 load_streaming(const uint4 *address) {
 
 // ---- copy: DRAM, read and written ----------------------------------------------------------------------------------
 // Proves what a kernel that reads each byte once and writes as many can move. The buffers are several times L2, so every
-// byte comes from DRAM, and all but the last L2-full goes back to it inside the launch.
-constexpr int COPY_LOADS = 4;
-
+// byte comes from DRAM, and all but the last L2-full goes back to it inside the launch. One 16-byte element a thread and
+// plain accesses: on an H200 that moves 4.25 TB/s (cudaMemcpyAsync: 4.22), four elements a thread 3.83, past L1 4.16, bulk
+// copies through shared memory 3.91. Reads and writes that follow each other closely keep DRAM's open pages.
 __global__ void copy_kernel(uint4 *out, const uint4 *in) {
-    size_t first = blockIdx.x * size_t(blockDim.x) * COPY_LOADS + threadIdx.x;
-    uint4 v[COPY_LOADS];
-#pragma unroll
-    for (int j = 0; j < COPY_LOADS; ++j) v[j] = load_streaming(in + first + j * blockDim.x);
-#pragma unroll
-    for (int j = 0; j < COPY_LOADS; ++j) out[first + j * blockDim.x] = v[j];
+    size_t at = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+    out[at] = in[at];
 }
 
 // ---- read: DRAM, read only -----------------------------------------------------------------------------------------

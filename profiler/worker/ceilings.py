@@ -60,7 +60,7 @@ class Launch:
 
 _LOAD = 16
 CEILINGS: tuple[Ceiling, ...] = (
-    Ceiling("copy", "dram", "B/s", "kl_copy", 256, 2 * 4 * _LOAD, piece=4 * _LOAD, buffers=2),
+    Ceiling("copy", "dram", "B/s", "kl_copy", 256, 2 * _LOAD, piece=_LOAD, buffers=2),
     Ceiling("read", "dram", "B/s", "kl_read", 256, 8 * _LOAD, piece=8 * _LOAD, buffers=1),
     Ceiling("L2 read", "l2", "B/s", "kl_l2_read", 512, 8 * _LOAD, 2, 250, buffers=1),
     Ceiling("shared read", "shared", "B/s", "kl_shared_read", 1024, 8 * _LOAD, 2, 800),

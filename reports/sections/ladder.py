@@ -9,6 +9,7 @@ from profiler.analysis import formatting
 from profiler.analysis.environment import recorded_text
 from profiler.analysis.ladder import LadderRow, Verdict, verdict_lines, verdicts
 from profiler.analysis.rundata import RunData
+from profiler.analysis.statistics import Interval
 from reports.figures import ladder_figure, sizes_figure
 from reports.formatting import size_slug, slug
 
@@ -22,7 +23,7 @@ STATUS_MARKS = {
     "wrong_after_timing": ("✕", "bad"),
 }
 ORIGIN_TEXT = {
-    "measured": "measured here",
+    "measured": "measured",
     "recorded": "recorded",
     "none": "not measured",
 }
@@ -78,9 +79,9 @@ def _origin(data: RunData, rows: Sequence[LadderRow]) -> str:
         return f"{what}: {recorded_text(data.manifest.get('replay') or {})}; nothing was measured here."
     if found == {"measured"}:
         gpu = (data.manifest.get("gpu") or {}).get("name")
-        return f"{what}: measured here{f' on {gpu}' if gpu else ''}."
+        return f"{what}: measured{f' on {gpu}' if gpu else ' here'}."
     if found:
-        return f"{what}: measured here or recorded, as the column From says."
+        return f"{what}: measured or recorded, as the column From says."
     return "No times: what stands here was computed from the compiled binaries."
 
 
@@ -222,7 +223,7 @@ def _ratio(row: LadderRow, widest: float) -> dict[str, Any] | None:
         return None
     low, high = row.ratio.low, row.ratio.high
     return {
-        "value": formatting.ratio(row.ratio.value) if not row.is_baseline else "1",
+        "value": formatting.ratio(row.ratio.value, low, high) if not row.is_baseline else "1",
         "bounds": formatting.interval(low, high),
         "sort": row.ratio.value,
         "width": 100 * row.ratio.value / widest,
@@ -251,7 +252,12 @@ def limit_cell(row: LadderRow) -> dict[str, Any]:
 def _step_title(row: LadderRow) -> str:
     if row.step is None or row.previous is None:
         return ""
-    return f"{formatting.ratio(row.step.value)} {formatting.interval(row.step.low, row.step.high)} of {row.previous}"
+    return f"{_bounded(row.step)} of {row.previous}"
+
+
+def _bounded(ratio: Interval) -> str:
+    """A ratio with its interval."""
+    return f"{formatting.ratio(ratio.value, ratio.low, ratio.high)} {formatting.interval(ratio.low, ratio.high)}"
 
 
 def _check(row: LadderRow) -> dict[str, Any] | None:
@@ -275,5 +281,5 @@ def _sustained(row: LadderRow) -> Mapping[str, str] | None:
     ratio = row.sustained_ratio
     return {
         "value": formatting.time_ns(row.sustained.value),
-        "ratio": f"{formatting.ratio(ratio.value)} {formatting.interval(ratio.low, ratio.high)}" if ratio else "",
+        "ratio": _bounded(ratio) if ratio else "",
     }

@@ -15,7 +15,10 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
 SIZE = "M=4096,N=4096,K=4096"
 #: Of cuBLAS in the same contract and process. Absolute times differ from card to card; these ratios hold on an H200.
-AT_LEAST = {"shared": 0.15, "tile_2d": 0.50, "double_buffer": 0.60, "mma_sync": 0.30}
+AT_LEAST = {
+    "coalesced": 0.11, "shared": 0.18, "tile_1d": 0.33, "tile_2d": 0.52, "vectorised": 0.65, "warp_tile": 0.78,
+    "double_buffer": 0.88, "wmma_shared": 0.30, "mma_sync": 0.30, "mma_multistage": 0.60,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +39,8 @@ def test_every_rung_is_right_and_measured(ladder: dict[str, Any]) -> None:
     }
 
 
-def test_a_cold_ladder_takes_two_minutes_at_most_and_little_of_it_is_ours(ladder: dict[str, Any]) -> None:
-    assert ladder["wall"]["seconds"] <= 120
+def test_a_cold_ladder_takes_four_minutes_at_most_and_little_of_it_is_ours(ladder: dict[str, Any]) -> None:
+    assert ladder["wall"]["seconds"] <= 240
     assert ladder["wall"]["own_seconds"] <= 10
     assert Path(ladder["report"]).is_file()
 

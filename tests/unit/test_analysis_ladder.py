@@ -8,6 +8,7 @@ from make_run import FAULTS, RUNGS, SIZE, SMALL_SIZES, Fault, make_run
 
 from profiler.analysis.ladder import LadderRow, ladder_rows, verdict_lines, verdicts
 from profiler.analysis.rundata import RunData
+from profiler.analysis.statistics import Interval
 
 
 def load(path: Path, **options: object) -> RunData:
@@ -141,7 +142,7 @@ def test_verdict_names_the_best_rung_of_each_contract(tmp_path: Path) -> None:
     data = load(tmp_path)
     lines = verdict_lines(data, ladder_rows(data))
     assert len(lines) == 2
-    assert lines[0].startswith("double_buffer reaches 0.64× [")
+    assert lines[0].startswith("double_buffer reaches 0.641× [")
     assert " of cublas_fp32 at 4096³; bound by " in lines[0]
 
 
@@ -149,6 +150,21 @@ def test_a_rung_that_beats_its_baseline_is_said_to(tmp_path: Path) -> None:
     fast = [dataclasses.replace(r, share=0.95) if r.name == "double_buffer" else r for r in RUNGS]
     data = load(tmp_path, rungs=fast)
     assert "double_buffer beats its baseline: it reaches 1." in verdict_lines(data, ladder_rows(data))[0]
+
+
+def test_a_difference_of_two_thousandths_is_a_match(tmp_path: Path) -> None:
+    data = load(tmp_path)
+    row = next(r for r in ladder_rows(data) if r.variant == "double_buffer")
+    line = verdict_lines(data, [dataclasses.replace(row, ratio=Interval(1.002, 1.001, 1.003, 50))])[0]
+    assert line.startswith("double_buffer matches its baseline: it reaches 1.002× [1.001, 1.003] of cublas_fp32")
+
+
+def test_where_the_good_kernel_comes_first_every_other_is_held_against_it(tmp_path: Path) -> None:
+    first = next(r.name for r in RUNGS if r.dtype == "fp32")
+    rows = rows_of(load(tmp_path, baseline={"fp32": first, "bf16": "cublas_bf16"}))
+    fp32 = [row for row in rows.values() if row.dtype == "fp32"]
+    assert all(row.step is None and row.baseline == first and row.ratio is not None for row in fp32)
+    assert any(row.step is not None for row in rows_of(load(tmp_path / "ladder")).values())
 
 
 def test_nothing_measured_says_why(tmp_path: Path) -> None:
