@@ -17,7 +17,7 @@ from profiler.problems.gemm import Gemm  # noqa: E402
 from profiler.worker import ceilings, clockwork, sustained  # noqa: E402
 from profiler.worker.cases import Cases  # noqa: E402
 from profiler.worker.ceilings import CEILINGS, launch_of, work_of  # noqa: E402
-from profiler.worker.launchable import Bound  # noqa: E402
+from profiler.worker.launchable import Bound, LaunchError  # noqa: E402
 from profiler.worker.nvml import CardState  # noqa: E402
 
 SIZE = {"M": 8, "N": 8, "K": 8}
@@ -217,3 +217,36 @@ def test_a_ceiling_is_its_work_over_its_best_block(
     assert rows["wgmma BF16"]["value"] is None
     assert rows["wgmma BF16"]["why"] == "this chip has no such instruction"
     assert calls["kl_copy"] == 2 + ceilings.MINIMUM_BLOCKS
+
+
+@pytest.mark.parametrize(("gave_up", "ends"), [([False], 1), ([True, False], 2), ([True, True], 2)])
+def test_a_stall_of_the_host_costs_a_sample_and_a_launch_that_waits_its_place(
+    clock: Clock, gave_up: list[bool], ends: int
+) -> None:
+    class HeldDevice(FakeDevice):
+        answers = iter(gave_up)
+        blocks = 0
+
+        def flush(self) -> None:
+            clock.now += 1.0
+
+        def block(self) -> None:
+            HeldDevice.blocks += 1
+
+        def release(self) -> None:
+            pass
+
+        def block_gave_up(self) -> bool:
+            return next(self.answers)
+
+    variant = FakeVariant(clock, 1e-3)
+    plan = clockwork.Plan(SIZE, samples=1, warmup_ms=0, cache="cold", process=0, seed=0)
+    cases = Cases(Gemm, {"layout": "nn"}, {"distribution": "normal", "seed": 0}, device="cpu")
+    contender = clockwork.prepare({"name": "a", "dtype": "fp32"}, variant, plan, Gemm, cases, {"layout": "nn"}, 0)  # type: ignore[arg-type]
+    device: Any = HeldDevice()
+    if all(gave_up):
+        with pytest.raises(LaunchError, match="synchronises"):
+            clockwork._sample(contender, plan, device)
+    else:
+        assert clockwork._sample(contender, plan, device)["time_ns"] == pytest.approx(1e6)
+    assert HeldDevice.blocks == ends

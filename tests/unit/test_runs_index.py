@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_the_newest_run_comes_first_with_verdicts_statuses_and_link(runs: Path) 
     assert html.index("20261130T200000Z-bbbb") < html.index("20261129T200000Z-aaaa")
     assert 'href="gemm_ladder/20261129T200000Z-aaaa/report.html"' in html
     assert "bbbb/report.html" not in html
-    assert html.count("0.641×") >= 2
+    assert len(re.findall(r"0\.64\d*×", html)) >= 2
     assert "Started, UTC" in html  # a run that replays was not taken then
     assert "Taken" not in html
     assert "1 wrong result" in html
