@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from profiler import frames
 from profiler.clocks import CardClocks, card_clocks
+from profiler.controls import parse_row_name
 from profiler.run import Run
 from profiler.timing_helpers import build_library
 from profiler.worker.protocol import number
@@ -70,7 +72,8 @@ def measure_ceilings(run: Run, session: WorkerSession, helpers: str | None, libr
     gpu = run.dir.manifest["gpu"] or {}
     if run.gpu is not None:
         rows += nominal_rows(int(gpu.get("sm_count") or 0), run.gpu.compute_capability, card_clocks(run.gpu.uuid))
-    run.dir.write_frame("ceilings", rows)
+    controls = [row for row in frames.rows_of(run.dir.frame("ceilings")) if parse_row_name(str(row["name"]))]
+    run.dir.write_frame("ceilings", [*rows, *controls])
     run.note("ceilings", {"seconds": round(time.monotonic() - started, 3), "absent": absent})
     if absent:
         listed = "; ".join(f"{name}: {why}" for name, why in absent.items())

@@ -151,6 +151,7 @@ def _build(file: ExperimentFile, path: Path, text: str) -> Experiment:
         sizes=tuple(size(given) for given in keys.sizes),
         check_sizes=tuple(size(given) for given in keys.check_sizes),
         init=keys.init.model_dump(),
+        check_distributions=tuple(keys.check_distributions),
     )
     variants = tuple(_variant(row, file, path) for row in file.variants)
     sustained = file.measure.sustained
@@ -168,7 +169,12 @@ def _build(file: ExperimentFile, path: Path, text: str) -> Experiment:
             processes=file.measure.processes,
             sustained=sustained if isinstance(sustained, bool) else tuple(size(given) for given in sustained),
         ),
-        profile=ProfileOptions(file.profile.set, tuple(file.profile.metrics), file.profile.sources),
+        profile=ProfileOptions(
+            file.profile.set,
+            tuple(file.profile.metrics),
+            file.profile.sources,
+            tuple(size(given) for given in file.profile.sizes),
+        ),
         trace=file.trace,
         variants=variants,
     )

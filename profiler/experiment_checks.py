@@ -71,6 +71,11 @@ class _Checker:
         text = ask(distribution, as_text)
         if distribution is not None and text is not None and text not in self.literals.distributions:
             yield distribution.issue(one_of(text, self.literals.distributions))
+        further = node.get("check_distributions")
+        for item in further.items if isinstance(further, Items) else ():
+            word = ask(item, as_text)
+            if word is not None and word not in self.literals.distributions:
+                yield item.issue(one_of(word, self.literals.distributions))
         seen: dict[tuple[int, ...], Node] = {}
         for key_name in ("sizes", "check_sizes"):
             for item, dims, issues in self._sizes(node.get(key_name)):
@@ -132,14 +137,14 @@ class _Checker:
             yield item, dict(zip(names, whole, strict=True)) if good else None, issues
 
     def _sustained(self) -> Iterator[Issue]:
-        measure = self.root.get("measure")
-        node = measure.get("sustained") if isinstance(measure, Entries) else None
-        for item, dims, issues in self._sizes(node):
-            yield from issues
-            if dims is not None and dims not in self.sizes:
-                yield item.issue(
-                    f"{size_key(dims)} is not among problem.sizes: sustained times are taken at those only"
-                )
+        places = (("measure", "sustained", "sustained times are taken"), ("profile", "sizes", "a profile is taken"))
+        for section, key, what in places:
+            keys = self.root.get(section)
+            node = keys.get(key) if isinstance(keys, Entries) else None
+            for item, dims, issues in self._sizes(node):
+                yield from issues
+                if dims is not None and dims not in self.sizes:
+                    yield item.issue(f"{size_key(dims)} is not among problem.sizes: {what} at those only")
 
     # -- variants
 

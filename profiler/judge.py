@@ -29,6 +29,8 @@ ROUNDING: dict[str, tuple[float, float]] = {
 _SCALE_FLOOR = 2.0**-13
 _RMS_FACTOR = 1.5
 _LEAST_COUNT = 64
+#: Elements judged at a time: each takes a few float64 temporaries, which for a matrix of 8 GiB would fill a card.
+_CHUNK = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -59,30 +61,61 @@ def judge(
     magnitude: torch.Tensor,
     tolerance: float,
     output_dtype: str | torch.dtype,
+    *,
+    nan_matches: bool = False,
 ) -> Judgement:
     """Return the judgement of one output.
 
     Where ``magnitude`` is 0, any difference is an infinite error; NaN or infinity where the reference has another value
-    is one too; a reference that is NaN never passes.
+    is one too. A reference that is NaN never passes, unless ``nan_matches``: then NaN, and nothing else, is right.
     """
-    import torch
-
     if output.shape != reference.shape:
         raise ValueError(f"the output has the shape {tuple(output.shape)}, the reference {tuple(reference.shape)}")
     if output.numel() == 0:
         raise ValueError("an output without elements cannot be judged")
-    relative, absolute = ROUNDING.get(_type_name(output_dtype), (0.0, 0.0))
+    rounding = ROUNDING.get(_type_name(output_dtype), (0.0, 0.0))
+    shape = tuple(output.shape)
+    if output.numel() <= _CHUNK:
+        worst, at = _worst(output, reference, magnitude, rounding, nan_matches)
+        return Judgement(worst, worst <= tolerance, _unravel(at, shape))
+    dim = max(range(len(shape)), key=lambda d: shape[d])
+    step = max(1, _CHUNK // (output.numel() // shape[dim]))
+    worst, index = -math.inf, (0,) * len(shape)
+    for first in range(0, shape[dim], step):
+        parts = [t.narrow(dim, first, min(step, shape[dim] - first)) for t in (output, reference, magnitude)]
+        error, at = _worst(parts[0], parts[1], parts[2], rounding, nan_matches)
+        if not error <= worst:  # NaN is worst of all
+            place = list(_unravel(at, tuple(parts[0].shape)))
+            place[dim] += first
+            worst, index = error, tuple(place)
+        if worst == math.inf:
+            break
+    return Judgement(worst, worst <= tolerance, index)
+
+
+def _worst(
+    output: torch.Tensor,
+    reference: torch.Tensor,
+    magnitude: torch.Tensor,
+    rounding: tuple[float, float],
+    nan_matches: bool,
+) -> tuple[float, int]:
+    """Return the largest error of a part, and its flat index there."""
+    import torch
+
+    relative, absolute = rounding
     computed = exact(output)
     excess = (computed - reference).abs_()
     excess.sub_(reference.abs().mul_(relative).add_(absolute)).clamp_(min=0.0)
     # 0 / 0 is exact agreement about an empty sum; anything else over 0 is infinitely wrong already.
     error = torch.where(excess == 0.0, excess, excess / magnitude)
     same = computed == reference  # equal infinities, whose difference is NaN
+    if nan_matches:
+        same |= torch.isnan(computed) & torch.isnan(reference)
     broken = ~(torch.isfinite(computed) & torch.isfinite(reference)) | torch.isnan(error)
     error = torch.where(same, 0.0, torch.where(broken, math.inf, error))
     flat = int(torch.argmax(error))
-    worst = float(error.flatten()[flat])
-    return Judgement(worst, worst <= tolerance, _unravel(flat, tuple(output.shape)))
+    return float(error.flatten()[flat]), flat
 
 
 def _unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -102,10 +135,16 @@ def aggregate(
     ``<C,R> / <R,R>`` off 1, or a root mean square error well above the baseline's own. A baseline of another type than
     the output's says nothing about it and is not used.
     """
+    import torch
+
     unit, _ = ROUNDING.get(_type_name(output.dtype), (0.0, 0.0))
-    computed, count = exact(output), output.numel()
     if unit == 0.0:
         return True, "the output is as fine as its sums: judged by its elements"
+    finite = torch.isfinite(reference)
+    if not bool(finite.all()):  # NaN and infinities are judged one by one
+        output, reference = output[finite], reference[finite]
+        baseline_output = baseline_output[finite] if baseline_output is not None else None
+    computed, count = exact(output), output.numel()
     if count < _LEAST_COUNT:
         return True, f"fewer than {_LEAST_COUNT} elements: judged one by one"
     energy = float((reference * reference).sum())

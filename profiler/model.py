@@ -66,6 +66,7 @@ class ProblemRef:
     sizes: tuple[Dims, ...]
     check_sizes: tuple[Dims, ...]
     init: Mapping[str, Any]  #: distribution, seed
+    check_distributions: tuple[str, ...] = ()  #: further kinds of inputs that the check sizes are verified with
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class ProfileOptions:
     set: Literal["ladder", "full"] = "ladder"
     metrics: tuple[str, ...] = ()
     sources: bool = True
+    sizes: tuple[Dims, ...] = ()  #: those of the problem's that are profiled; empty: all
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from profiler import frames, process
 from profiler.build import build_stage
 from profiler.ceilings import ceiling_library, measure_ceilings
 from profiler.clocks import clocks_for
+from profiler.controls import controls_for
 from profiler.errors import Exit
 from profiler.profile import prefetch_metric_names, profile_stage
 from profiler.replay import replay
@@ -67,7 +68,7 @@ class EarlyStart:
 
     session: WorkerSession
     helpers: Future[str | None]
-    ceilings: Future[str | None] | None = None  #: None where no report will show them
+    ceilings: Future[str | None] | None = None  #: None where nobody will look at them
 
 
 @contextmanager
@@ -83,7 +84,8 @@ def early_start(run: Run, choice: Choice) -> Iterator[EarlyStart | None]:
     with WorkerSession(worker_argv(), env, run.dir.raw("worker.log")) as session:
         try:
             session.spawn()
-            ceilings = "time" in pending(run, choice) and "report" in choice.stages
+            wanted = "report" in choice.stages or bound_by_memory(run)
+            ceilings = "time" in pending(run, choice) and wanted
             if "profile" in pending(run, choice):
                 pool.submit(prefetch_metric_names, run)
             yield EarlyStart(
@@ -96,6 +98,12 @@ def early_start(run: Run, choice: Choice) -> Iterator[EarlyStart | None]:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def bound_by_memory(run: Run) -> bool:
+    """Whether a size of this run is timed beside a copy of the same bytes."""
+    problem = run.experiment.problem
+    return any(controls_for(run.problem, run.variants, dims, problem.options) for dims in problem.sizes)
 
 
 def pending(run: Run, choice: Choice) -> list[str]:
@@ -159,9 +167,10 @@ def _device_stages(run: Run, choice: Choice, early: EarlyStart | None) -> str | 
                             verify_stage(run, session, helpers)
                     with timed_stage(run, "time", choice):
                         if "time" in wanted:
-                            time_stage(run, session, helpers)
-                            if early.ceilings is not None:
-                                measure_ceilings(run, session, helpers, early.ceilings.result())
+                            library = early.ceilings.result() if early.ceilings is not None else None
+                            time_stage(run, session, helpers, library)
+                            if early.ceilings is not None and "report" in choice.stages:
+                                measure_ceilings(run, session, helpers, library)
                     run.note("worker", {"started": session.started, "waited_s": round(session.waited_s, 3)})
         except WorkerUnusable as error:
             not_run(run, str(error))

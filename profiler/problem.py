@@ -7,7 +7,8 @@ integers and need nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -89,6 +90,8 @@ class Problem:
     options: ClassVar[Mapping[str, tuple[str, ...]]] = {}  #: option -> allowed values, the first is the default
     dtypes: ClassVar[tuple[str, ...]] = ()  #: the contracts it is defined for
     args: ClassVar[tuple[Arg | Scalar, ...]] = ()
+    #: Whether references may hold NaN and infinities, which an output must then match (NaN with NaN, sign by sign).
+    nonfinite: ClassVar[bool] = False
 
     @classmethod
     def tensors(cls, kind: type[Arg] = Arg) -> list[Arg]:
@@ -116,13 +119,17 @@ class Problem:
     @classmethod
     def min_bytes(cls, dims: Mapping[str, int], contract: str, options: Mapping[str, str]) -> int:
         """Return the least bytes that must move: each input read once, each output written once."""
-        total = 0
+        return sum(cls.traffic(dims, contract, options))
+
+    @classmethod
+    def traffic(cls, dims: Mapping[str, int], contract: str, options: Mapping[str, str]) -> tuple[int, int]:
+        """Return the least bytes read and the least bytes written: each input once, each output once."""
+        read = written = 0
         for arg in cls.tensors():
-            count = 1
-            for extent in arg.extents(dims, options):
-                count *= extent
-            total += count * DTYPE_BYTES[arg.dtype_in(contract)] * (2 if isinstance(arg, InOut) else 1)
-        return total
+            size = math.prod(arg.extents(dims, options)) * DTYPE_BYTES[arg.dtype_in(contract)]
+            read += size if isinstance(arg, In | InOut) else 0
+            written += size if isinstance(arg, Out | InOut) else 0
+        return read, written
 
     @classmethod
     def inputs(
@@ -165,6 +172,6 @@ class Problem:
     @classmethod
     def mutations(
         cls, inputs: Tensors, reference: Tensors, dims: Mapping[str, int], options: Mapping[str, str]
-    ) -> Sequence[Mutation]:
-        """Return wrong answers that the check must refuse."""
+    ) -> Iterable[Mutation]:
+        """Return wrong answers that the check must refuse; a generator makes large ones one at a time."""
         raise NotImplementedError

@@ -236,7 +236,7 @@ class _Reader:
             self._say(node.lineno, 'options must map each name to its values, such as {"layout": ("nn", "nt")}')
             return {}
         for name in value:
-            if name in ("kind", "sizes", "check_sizes", "init"):
+            if name in ("kind", "sizes", "check_sizes", "check_distributions", "init"):
                 self._say(node.lineno, f"options: {name} is a key of every problem; choose another name")
         return {name: tuple(allowed) for name, allowed in value.items()}
 

@@ -28,6 +28,7 @@ from profiler.parse.folders import without_folders
 from profiler.parse.ncu import Rows, places_by_range, reason_rows, rows_of_report
 from profiler.profile_cache import Pair, Profile
 from profiler.run import Run
+from profiler.sizes import size_key
 from profiler.toolchain import OLDEST_NCU, Tool
 
 _PROGRAM = "profiler.worker.profile_program"
@@ -89,7 +90,8 @@ def pairs_of(run: Run) -> list[Pair]:
     """Return the (variant, size key) to profile, in the order of the file."""
     skipped: Mapping[str, Any] = run.dir.manifest.get("skips", {})
     living = [variant.name for variant in run.alive() if variant.kind != "command"]
-    return [(name, size) for name in living for size in run.experiment.size_keys if size not in skipped.get(name, {})]
+    chosen = [size_key(dims) for dims in run.experiment.profile.sizes] or list(run.experiment.size_keys)
+    return [(name, size) for name in living for size in chosen if size not in skipped.get(name, {})]
 
 
 def prefetch_metric_names(run: Run) -> None:

@@ -66,6 +66,9 @@ class ProblemKeys(Strict):
     kind: Text = Field(description="A registered problem, or `problem.py:ClassName` beside the experiment file.")
     sizes: list[Size] = Field(min_length=1, description="Sizes that are verified, timed and profiled.")
     check_sizes: list[Size] = Field(default=[], description="Sizes that are verified only.")
+    check_distributions: list[Text] = Field(
+        default=[], description="Further distributions of the inputs, with which the check sizes are verified, too."
+    )
     init: InitKeys = Field(default=InitKeys(), description="How inputs are made.")
 
 
@@ -107,6 +110,7 @@ class ProfileKeys(Strict):
     )
     metrics: list[Text] = Field(default=[], description="Further ncu metrics by name.")
     sources: Flag = Field(default=True, description="Collect counters for each source line.")
+    sizes: list[Size] = Field(default=[], description="Those of problem.sizes that are profiled; none: all of them.")
 
 
 class LaunchKeys(Strict):

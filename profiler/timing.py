@@ -4,10 +4,12 @@ again on other inputs.
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from profiler import frames
 from profiler.clocks import remark_on_clocks
+from profiler.controls import ceiling_row, controls_for, is_control, row_name
 from profiler.model import Dims, Variant
 from profiler.problem import InOut
 from profiler.run import Run
@@ -18,8 +20,12 @@ from profiler.worker.spec import problem_spec, variant_spec
 from profiler.worker_session import Event, WorkerSession
 
 
-def time_stage(run: Run, session: WorkerSession, helpers: str | None) -> None:
-    """Time every size in every process; write ``samples``, checks taken during and after, and the method."""
+def time_stage(run: Run, session: WorkerSession, helpers: str | None, ceilings: str | None = None) -> None:
+    """Time every size in every process; write ``samples``, checks taken during and after, and the method.
+
+    ``ceilings``: the library of the ceiling kernels; with it, a problem bound by memory is timed beside a copy of the
+    same bytes, whose rates go into the frame ``ceilings``.
+    """
     measure = run.experiment.measure
     processes = run.settings.processes or measure.processes
     timed: set[str] = set()
@@ -29,9 +35,9 @@ def time_stage(run: Run, session: WorkerSession, helpers: str | None) -> None:
         for dims in run.experiment.problem.sizes:
             variants = _wanted(run, dims)
             timed |= {v.name for v in variants}
-            _time_size(run, session, helpers, dims, variants, process)
+            _time_size(run, session, Libraries(helpers, ceilings), dims, variants, process)
         for dims in sustained_sizes(run):
-            _sustain_size(run, session, helpers, dims, _wanted(run, dims), process)
+            _sustain_size(run, session, Libraries(helpers), dims, _wanted(run, dims), process)
     remark_on_clocks(run, frames.rows_of(run.dir.frame("samples")))
     again = [v for v in run.alive() if v.name in timed]
     if again:
@@ -49,6 +55,14 @@ def sustained_sizes(run: Run) -> tuple[Dims, ...]:
     return wanted if isinstance(wanted, tuple) else run.experiment.problem.sizes
 
 
+@dataclass(frozen=True)
+class Libraries:
+    """The worker's own kernels: those of the timing method, and those of the ceilings; None where they do not build."""
+
+    helpers: str | None
+    ceilings: str | None = None
+
+
 class _Heard:
     """What a worker says while it times one size."""
 
@@ -60,10 +74,19 @@ class _Heard:
         self.notes: dict[str, Any] = {}
         self.failed: dict[str, tuple[str, str]] = {}
         self.unsustained: dict[str, str] = {}
+        self.controls: dict[str, list[dict[str, Any]]] = {}
+        self.moved: dict[str, int] = {}  #: bytes of one launch of each control
 
     def __call__(self, event: Event) -> None:
         kind = event["event"]
-        if kind == "sample":
+        if kind in ("sample", "method") and is_control(event["variant"]):
+            if kind == "method":
+                self.moved[event["variant"]] = int(event["moved"])
+                self.controls.setdefault(event["variant"], [])
+            else:
+                kept = ("process", "order", "method", "launches", "time_ns", "sm_clock_mhz")
+                self.controls.setdefault(event["variant"], []).append({key: event[key] for key in kept})
+        elif kind == "sample":
             self.samples.append(_sample_row(event, str(self._session.facts["gpu"]["uuid"])))
         elif kind == "check":
             self.checks.append(check_row(event))
@@ -87,11 +110,11 @@ def _wanted(run: Run, dims: Dims) -> list[Variant]:
 
 
 def _time_size(
-    run: Run, session: WorkerSession, helpers: str | None, dims: Dims, variants: list[Variant], process: int
+    run: Run, session: WorkerSession, libraries: Libraries, dims: Dims, variants: list[Variant], process: int
 ) -> None:
     """Time one size; a variant that fails is left out and the others are timed anew, so that they stay interleaved."""
     measure, key = run.experiment.measure, size_key(dims)
-    heard = _timed_whole(run, session, helpers, dims, variants, process, "time")
+    heard = _timed_whole(run, session, libraries, dims, variants, process, "time")
     if heard is None:
         return
     scope = {"size": {key}, "variant": {v.name for v in variants}}
@@ -108,15 +131,32 @@ def _time_size(
         **heard.notes,
     )
     timing.setdefault("method", {})[key] = heard.methods
+    if heard.controls:
+        _keep_controls(run, timing, key, heard, process)
     run.note("timing", timing)
 
 
+def _keep_controls(run: Run, timing: dict[str, Any], key: str, heard: _Heard, process: int) -> None:
+    """Keep the raw samples of a size's controls in the manifest and their rates, over all processes so far, in the
+    frame ``ceilings``.
+    """
+    kept = timing.setdefault("controls", {})
+    before = kept.get(key, {}) if process else {}
+    kept[key] = {
+        name: {"moved": heard.moved[name], "samples": [*before.get(name, {}).get("samples", []), *samples]}
+        for name, samples in heard.controls.items()
+    }
+    rows = [ceiling_row(name, key, one["moved"], one["samples"]) for name, one in kept[key].items()]
+    names = {row_name(name, key) for name in kept[key]}
+    run.dir.update_frame("ceilings", [row for row in rows if row is not None], replacing={"name": names})
+
+
 def _sustain_size(
-    run: Run, session: WorkerSession, helpers: str | None, dims: Dims, variants: list[Variant], process: int
+    run: Run, session: WorkerSession, libraries: Libraries, dims: Dims, variants: list[Variant], process: int
 ) -> None:
     """Time two blocks of each variant at one size, in ABBA order; without one that fails, the rest are timed anew."""
     key = size_key(dims)
-    heard = _timed_whole(run, session, helpers, dims, variants, process, "sustained")
+    heard = _timed_whole(run, session, libraries, dims, variants, process, "sustained")
     if heard is None:
         return
     for name, reason in heard.unsustained.items():
@@ -132,7 +172,7 @@ def _sustain_size(
 def _timed_whole(
     run: Run,
     session: WorkerSession,
-    helpers: str | None,
+    libraries: Libraries,
     dims: Dims,
     variants: list[Variant],
     process: int,
@@ -143,12 +183,13 @@ def _timed_whole(
     # One method for a variant and size: estimates near the limit would choose another in another process.
     chosen = run.dir.manifest.get("timing", {}).get("method", {}).get(key, {}) if process else {}
     remaining = list(variants)
+    with_controls = command == "time" and libraries.ceilings is not None
     while remaining:
         heard = _Heard(session, key)
         message = {
             "cmd": command,
             "problem": problem_spec(run.experiment.problem),
-            "helpers": helpers,
+            "helpers": libraries.helpers,
             "variants": [variant_spec(run, v) for v in remaining],
             "plan": {
                 "dims": dict(dims),
@@ -158,6 +199,7 @@ def _timed_whole(
                 "process": process,
                 "methods": {name: facts["method"] for name, facts in chosen.items()},
                 "seed": int(run.experiment.problem.init.get("seed", 0) or 0),
+                "controls": _controls(run, dims, remaining, libraries.ceilings) if with_controls else [],
             },
         }
         outcome = session.ask(message, heard, run.settings.timeout_s)
@@ -165,13 +207,24 @@ def _timed_whole(
         lost = outcome.variant or remaining[0].name
         if outcome.kind != "done" and failed.get(lost, ("", ""))[0] in ("", "wrong_after_timing"):
             worse(failed, lost, "timeout" if outcome.kind == "timeout" else "crashed", f"{outcome.reason} at {key}")
+        refused = {name: failed.pop(name) for name in list(failed) if is_control(name)}
+        if refused:  # no variant's fault: the times are taken without it, and there is no share of copy
+            with_controls = False
+            for name, (_, reason) in refused.items():
+                run.remark(f"No control {row_name(name, key)}: {reason}.")
         run.fail(failed)
         for name, (status, reason) in failed.items():
             run.say(f"{name}: {status}: {reason}")
-        if outcome.kind == "done" and all(status == "wrong_after_timing" for status, _ in failed.values()):
+        whole = outcome.kind == "done" and not refused
+        if whole and all(status == "wrong_after_timing" for status, _ in failed.values()):
             return heard
         remaining = [v for v in remaining if v.name not in failed]
     return None
+
+
+def _controls(run: Run, dims: Dims, variants: list[Variant], library: str | None) -> list[dict[str, Any]]:
+    wanted = controls_for(run.problem, variants, dims, run.experiment.problem.options)
+    return [{"name": one.name, **asdict(one), "library": library} for one in wanted]
 
 
 def _counting(heard: _Heard) -> list[dict[str, Any]]:

@@ -28,10 +28,14 @@ def check_jobs(run: Run, variants: Iterable[Variant], when: str) -> list[dict[st
     timed = list(problem.sizes)
     sizes = [*problem.check_sizes, *timed] if when == "before" else timed
     skipped = run.dir.manifest["skips"]
-    jobs = []
+    jobs: list[dict[str, Any]] = []
+    special = problem.check_distributions if when == "before" else ()
+    cases = [(dims, 0, "") for dims in sizes]
+    # Inputs of other kinds have seeds of their own, so that each check is a row that can be told from the others.
+    cases += [(dims, 10 * i, name) for i, name in enumerate(special, start=1) for dims in problem.check_sizes or timed]
     baselines = set(run.experiment.baseline.values())
     ordered = sorted(variants, key=lambda variant: variant.name not in baselines)
-    for dims in sizes:
+    for dims, offset, distribution in cases:
         for variant in ordered:
             key = size_key(dims)
             if key in skipped.get(variant.name, {}):
@@ -41,9 +45,10 @@ def check_jobs(run: Run, variants: Iterable[Variant], when: str) -> list[dict[st
                     "variant": variant.name,
                     "size": key,
                     "dims": dict(dims),
-                    "seed": base + (SEED_BEFORE if when == "before" else SEED_AFTER),
+                    "seed": base + (SEED_BEFORE if when == "before" else SEED_AFTER) + offset,
                     "when": when,
-                    "stray": when == "before" and dims in timed,
+                    "distribution": distribution,
+                    "stray": when == "before" and dims in timed and not distribution,
                 }
             )
     return jobs
@@ -82,8 +87,8 @@ def run_checks(run: Run, session: WorkerSession, variants: list[Variant], when: 
         status = "timeout" if outcome.kind == "timeout" else "crashed"
         worse(failures, lost, status, outcome.reason)
         run.say(f"{lost}: {failures[lost][0]}: {failures[lost][1]}")
-        done = {(row["variant"], row["size"]) for row in rows}
-        jobs = [j for j in jobs if j["variant"] != lost and (j["variant"], j["size"]) not in done]
+        done = {(row["variant"], row["size"], row["seed"]) for row in rows}
+        jobs = [j for j in jobs if j["variant"] != lost and (j["variant"], j["size"], j["seed"]) not in done]
         specs = [s for s in specs if s["name"] != lost]
     checked = {v.name for v in variants}
     run.dir.update_frame("checks", rows, replacing={"variant": checked, "when": {when}})

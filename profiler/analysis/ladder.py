@@ -31,6 +31,15 @@ class Check:
 
 
 @dataclass(frozen=True)
+class CopyShare:
+    """A rate against the control's: the copy (or read) of the same bytes in the same rounds."""
+
+    kind: str  #: copy or read
+    rate: float  #: B/s, of the control
+    share: float  #: this variant's rate over it
+
+
+@dataclass(frozen=True)
 class LadderRow:
     """One variant at one size. What is None is missing; ``why`` says why there is no time."""
 
@@ -54,6 +63,8 @@ class LadderRow:
     baseline_dtype: str | None
     ratio: Interval | None  #: baseline time / this time: above one is faster
     ratio_why: str
+    copy: CopyShare | None  #: only where the problem is bound by memory
+    copy_why: str  #: why there is none although it is; empty for other problems
     step: Interval | None  #: previous rung's time / this time
     previous: str | None
     sustained: Interval | None
@@ -115,6 +126,7 @@ def _row(data: RunData, variant: Row, size: str, order: int, previous: str | Non
     base_sustained = data.samples(baseline, size, "sustained") if baseline and data.timed(baseline) else []
     uses = roof_uses(data, name, size)
     rate, unit = _rate(data, dtype, size, time)
+    copy, copy_why = _copy_share(data, dtype, size, rate)
     raw = [r for r in data.sample_rows(name, size) if r["method"] != "sustained"] if samples else []
     clocks = [float(r["sm_clock_mhz"]) for r in raw if r["sm_clock_mhz"] is not None]
     return LadderRow(
@@ -138,6 +150,8 @@ def _row(data: RunData, variant: Row, size: str, order: int, previous: str | Non
         baseline_dtype=str(baseline_row["dtype"] or "") if baseline_row else None,
         ratio=ratio,
         ratio_why=ratio_why,
+        copy=copy,
+        copy_why=copy_why,
         step=step,
         previous=previous if step else None,
         sustained=median_interval(sustained) if sustained else None,
@@ -194,11 +208,23 @@ def _why_unknown(data: RunData, name: str) -> str:
 
 
 def _rate(data: RunData, dtype: str, size: str, time: Interval | None) -> tuple[float | None, str]:
-    flops = data.flops(size)
-    work, unit = (flops, "FLOP/s") if flops is not None else (data.min_bytes(dtype, size), "B/s")
+    flops, least = data.flops(size), data.min_bytes(dtype, size)
+    by_bytes = flops is None or data.memory_bound(dtype, size)
+    work, unit = (least, "B/s") if by_bytes else (flops, "FLOP/s")
     if time is None or not work:
         return None, unit
     return work / (time.value * 1e-9), unit
+
+
+def _copy_share(data: RunData, dtype: str, size: str, rate: float | None) -> tuple[CopyShare | None, str]:
+    if not data.memory_bound(dtype, size):
+        return None, ""
+    control = data.control(dtype, size)
+    if control is None:
+        return None, "no copy of the same bytes was timed in this run"
+    if rate is None:
+        return None, "it has no time"
+    return CopyShare(str(control["kind"]), float(control["value"]), rate / float(control["value"])), ""
 
 
 def _check(data: RunData, name: str, size: str) -> Check | None:
@@ -271,7 +297,7 @@ def _verdict(row: LadderRow) -> Verdict:
             row.size,
             row,
             figure,
-            f"{_name(row.variant)} is the fastest {row.dtype} variant at {size}{why}{bound}.",
+            f"{_name(row.variant)} is the fastest {row.dtype} variant at {size}{why}{_copy_sentence(row)}{bound}.",
         )
     low, high = row.ratio.low, row.ratio.high
     ratio, bounds = formatting.ratio(row.ratio.value, low, high), formatting.interval(low, high)
@@ -288,12 +314,19 @@ def _verdict(row: LadderRow) -> Verdict:
         row.size,
         row,
         ratio,
-        f"{_name(row.variant)} {verb} {figure} of {_name(row.baseline)}{other} at {size}{bound}.",
+        f"{_name(row.variant)} {verb} {figure} of {_name(row.baseline)}{other} at {size}{_copy_sentence(row)}{bound}.",
     )
 
 
 def _name(name: str) -> str:
     return formatting.short(name, 60)
+
+
+def _copy_sentence(row: LadderRow) -> str:
+    if row.copy is None:
+        return ""
+    what = "copying" if row.copy.kind == "copy" else "only reading"
+    return f", {formatting.percent(row.copy.share, 1)} of {what} the same bytes"
 
 
 def _bound_sentence(limit: Limit) -> str:

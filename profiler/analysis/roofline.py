@@ -17,6 +17,7 @@ from profiler.analysis.roofs import LEVELS as LEVELS
 from profiler.analysis.roofs import PIPES as PIPES
 from profiler.analysis.rundata import Launch, RunData, Value
 from profiler.analysis.statistics import median
+from profiler.controls import parse_row_name
 
 Family = Literal["memory", "compute", "issue"]
 
@@ -329,8 +330,8 @@ def _ceilings(data: RunData) -> tuple[Roof, ...]:
     levels = {level.key for level in LEVELS}
     roofs = []
     for row in data.rows.get("ceilings", ()):
-        if not row["value"] or row["origin"] == "counter":
-            continue
+        if not row["value"] or row["origin"] == "counter" or parse_row_name(str(row["name"])):
+            continue  # a control is no roof: it holds for its own bytes
         key = str(row["level_or_pipe"] or "")
         family: Family = "memory" if key in levels or row["unit"] == "B/s" else "compute"
         clock = row["clock_mhz"] * 1e6 if row["clock_mhz"] else None

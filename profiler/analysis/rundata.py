@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from profiler.analysis.statistics import Sample
+from profiler.controls import memory_bound, parse_row_name
 from profiler.frames import rows_of
 from profiler.sizes import size_key
 
@@ -90,11 +91,11 @@ class RunData:
     @property
     def largest_size(self) -> str:
         """The size with the most work: by operations, then bytes, then the last one listed."""
+        return max(self.sizes, key=self.work)
 
-        def work(size: str) -> tuple[float, float, int]:
-            return (self.flops(size) or 0, self.min_bytes("", size) or 0, self.sizes.index(size))
-
-        return max(self.sizes, key=work)
+    def work(self, size: str) -> tuple[float, float, int]:
+        """Return what sizes are ordered by: operations, then bytes, then their place in the file."""
+        return (self.flops(size) or 0, self.min_bytes("", size) or 0, self.sizes.index(size))
 
     def flops(self, size: str) -> int | None:
         """Return the problem's operations at a size; None when it counts none."""
@@ -108,6 +109,23 @@ class RunData:
             dtype = next(iter(table), "")
         found = (table.get(dtype) or {}).get(size)
         return int(found) if found is not None else None
+
+    def memory_bound(self, dtype: str, size: str) -> bool:
+        """Whether the problem is bound by memory under a contract at a size."""
+        return memory_bound(self.flops(size), self.min_bytes(dtype, size))
+
+    def control(self, dtype: str, size: str) -> Row | None:
+        """Return the row of ``ceilings`` of the copy or read that moved the same bytes beside the variants."""
+        return self._controls.get((size, dtype))
+
+    @cached_property
+    def _controls(self) -> Mapping[tuple[str, str], Row]:
+        found: dict[tuple[str, str], Row] = {}
+        for row in self.rows.get("ceilings", ()):
+            parsed = parse_row_name(str(row["name"]))
+            if parsed is not None and row["value"]:
+                found[parsed[1], parsed[2]] = {**row, "kind": parsed[0]}
+        return found
 
     def baseline(self, dtype: str) -> str | None:
         """Return the name of a contract's baseline."""

@@ -23,7 +23,8 @@ def ladder_table(rows: Sequence[LadderRow], title: str) -> Table:
     table.add_column("contract")
     if several:
         table.add_column("size")
-    for name in ("time", "rate", "of baseline"):
+    copied = any(row.copy is not None for row in rows)
+    for name in ("time", "rate", "of baseline", *(["of copy"] if copied else [])):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("bound by")
     table.add_column("origin")
@@ -36,6 +37,7 @@ def ladder_table(rows: Sequence[LadderRow], title: str) -> Table:
             formatting.time_ns(row.time.value) if row.time else "-",
             formatting.si(row.rate, row.rate_unit) if row.rate else "-",
             ratio_text(row),
+            *([copy_text(row)] if copied else []),
             row.limit.text if row.time else "",
             row.origin,
             status_text(row),
@@ -53,6 +55,13 @@ def ratio_text(row: LadderRow) -> str:
     bounds = formatting.interval(row.ratio.low, row.ratio.high)
     label = f" of {row.baseline}" if row.cross_contract else ""
     return f"{formatting.ratio(row.ratio.value, row.ratio.low, row.ratio.high)} {bounds}".strip() + label
+
+
+def copy_text(row: LadderRow) -> str:
+    """Return the share of the control's rate, and its kind where that is not a copy."""
+    if row.copy is None:
+        return "-"
+    return formatting.percent(row.copy.share, 1) + ("" if row.copy.kind == "copy" else f" ({row.copy.kind})")
 
 
 def status_text(row: LadderRow) -> Text:
@@ -80,6 +89,9 @@ def ladder_document(rows: Sequence[LadderRow]) -> list[dict[str, Any]]:
             "ratio": row.ratio.value if row.ratio else None,
             "ratio_interval": [row.ratio.low, row.ratio.high] if row.ratio else None,
             "baseline": row.baseline,
+            "copy_share": row.copy.share if row.copy else None,
+            "copy_rate": row.copy.rate if row.copy else None,
+            "copy_kind": row.copy.kind if row.copy else None,
             "method": row.method,
             "sm_clock_mhz": row.clock_mhz,
             "bound_by": row.limit.text,

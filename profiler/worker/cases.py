@@ -17,6 +17,7 @@ import torch
 
 from profiler.judge import judge
 from profiler.problem import Arg, In, InOut, Out, Problem
+from profiler.worker.buffers import FLOAT_POISON, INTEGER_POISON
 
 _KEPT = 6
 _T = TypeVar("_T")
@@ -36,6 +37,8 @@ class Case:
     tolerances: dict[str, float] = field(default_factory=dict)  #: by output
     baseline_errors: dict[str, float] | None = None  #: by output; None before the baseline was judged
     baseline_outputs: dict[str, torch.Tensor] | None = field(default=None, repr=False)
+    poisons: tuple[int, ...] = FLOAT_POISON  #: byte patterns of floating-point outputs before a checked launch
+    nan_matches: bool = False  #: where the reference is NaN, NaN is right
 
     def baseline_error(self, output: str) -> float | None:
         """Return the baseline's error in an output; None when it is not known."""
@@ -58,11 +61,14 @@ class Cases:
         self._init = dict(init)
         self._device = device
         self._kept = kept
-        self._made: OrderedDict[tuple[str, tuple[tuple[str, int], ...], int], Case] = OrderedDict()
+        self._made: OrderedDict[tuple[object, ...], Case] = OrderedDict()
 
-    def get(self, contract: str, dims: Mapping[str, int], seed: int) -> Case:
-        """Return a case, from memory or made; raises ``WeakCheck``. The others give way where memory is short."""
-        key = (contract, tuple(dims.items()), seed)
+    def get(self, contract: str, dims: Mapping[str, int], seed: int, distribution: str = "") -> Case:
+        """Return a case, from memory or made; raises ``WeakCheck``. The others give way where memory is short.
+
+        ``distribution``: another than the experiment's.
+        """
+        key = (contract, tuple(dims.items()), seed, distribution)
         if key in self._made:
             self._made.move_to_end(key)
             return self._made[key]
@@ -71,7 +77,7 @@ class Cases:
         case: Case | None = None
         while case is None:
             try:
-                case = self._make(contract, dims, seed)
+                case = self._make(contract, dims, seed, distribution)
             except torch.OutOfMemoryError:
                 if not self._made:
                     raise
@@ -93,9 +99,10 @@ class Cases:
         self._made.clear()
         torch.cuda.empty_cache()
 
-    def _make(self, contract: str, dims: Mapping[str, int], seed: int) -> Case:
+    def _make(self, contract: str, dims: Mapping[str, int], seed: int, distribution: str) -> Case:
         problem, options = self._problem, self._options
-        case = Case(make_inputs(problem, dims, contract, options, self._init, seed, self._device))
+        init = {**self._init, "distribution": distribution} if distribution else self._init
+        case = Case(make_inputs(problem, dims, contract, options, init, seed, self._device))
         outputs = problem.outputs()
         case.reference = dict(_called(problem, "reference", lambda: problem.reference(case.inputs, dims, options)))
         case.magnitude = dict(_called(problem, "magnitude", lambda: problem.magnitude(case.inputs, dims, options)))
@@ -106,12 +113,15 @@ class Cases:
         if missing:
             raise WeakCheck(f"{problem.__name__}.tolerance gives none for {', '.join(missing)}")
         for name, values in case.reference.items():
-            if not bool(torch.isfinite(values).all()):
+            if not problem.nonfinite and not bool(torch.isfinite(values).all()):
                 raise WeakCheck(f"the reference of {name} is not finite for these inputs; choose another `init`")
+            if problem.nonfinite and bool(torch.isnan(values).any()):
+                # An output that was never written must not pass for one that is rightly NaN.
+                case.nan_matches, case.poisons = True, INTEGER_POISON
         mutations = _called(
-            problem, "mutations", lambda: list(problem.mutations(case.inputs, case.reference, dims, options))
+            problem, "mutations", lambda: iter(problem.mutations(case.inputs, case.reference, dims, options))
         )
-        for mutation in mutations:
+        while (mutation := _called(problem, "mutations", lambda: next(mutations, None))) is not None:
             _expect(problem, f"mutations ({mutation.name})", mutation.outputs, outputs, dims, options, None)
             if all(_passes(problem, case, name, mutation.outputs[name], contract) for name in case.reference):
                 raise WeakCheck(f"the check is too weak at this size: {mutation.name} would pass")
@@ -153,7 +163,10 @@ def _passes(problem: type[Problem], case: Case, name: str, output: torch.Tensor,
     dtype = output_dtype(problem, name, contract)
     if dtype.is_floating_point and dtype.itemsize == 1:
         output = output.to(torch.float32)  # 8-bit floats are converted from there on every device
-    return judge(output.to(dtype), case.reference[name], case.magnitude[name], case.tolerances[name], dtype).ok
+    return judge(
+        output.to(dtype), case.reference[name], case.magnitude[name], case.tolerances[name], dtype,
+        nan_matches=case.nan_matches,
+    ).ok  # fmt: skip
 
 
 def _called(problem: type[Problem], function: str, call: Callable[[], _T]) -> _T:

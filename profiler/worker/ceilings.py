@@ -142,6 +142,11 @@ class _Work(ctypes.Structure):
     ]  # fmt: skip
 
 
+def raw_work(launch: Launch, source: int | None, target: int | None, sink: int) -> ctypes.Structure:
+    """Return the kernel's view of a launch: device addresses of what is read, what is written, and the sink."""
+    return _Work(target, source, launch.bytes, sink, launch.blocks, launch.threads, launch.rounds)
+
+
 def _measure_one(
     ceiling: Ceiling, launch: Launch, kernels: Any, device: Device, buffers: list[torch.Tensor], emit: Emit
 ) -> str:
@@ -150,7 +155,7 @@ def _measure_one(
 
     sink = torch.zeros(1, dtype=torch.int32, device="cuda")
     pointers = [buffer.data_ptr() for buffer in buffers] + [None, None]
-    work = _Work(pointers[1], pointers[0], launch.bytes, sink.data_ptr(), launch.blocks, launch.threads, launch.rounds)
+    work = raw_work(launch, pointers[0], pointers[1], sink.data_ptr())
     function = getattr(kernels, ceiling.symbol)
     function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int
 

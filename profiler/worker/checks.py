@@ -12,7 +12,7 @@ import torch
 from profiler.judge import aggregate, exact, judge
 from profiler.problem import InOut, Problem
 from profiler.sizes import size_key
-from profiler.worker.buffers import FLOAT_POISON, INTEGER_POISON, Guarded
+from profiler.worker.buffers import INTEGER_POISON, Guarded
 from profiler.worker.cases import Case, Cases, WeakCheck, output_dtype
 from profiler.worker.device import Device, is_context_lost
 from profiler.worker.launchable import Bound, CudaVariant, LaunchError, PythonVariant
@@ -89,7 +89,9 @@ def judge_outputs(problem: type[Problem], case: Case, contract: str, bound: Boun
                 f"{name} is {got.dtype} {tuple(got.shape)}, not {expected.dtype} {tuple(expected.shape)}",
             )
         tolerance = case.tolerances[name]
-        judgement = judge(got, reference, case.magnitude[name], tolerance, got.dtype)
+        judgement = judge(
+            got, reference, case.magnitude[name], tolerance, got.dtype, nan_matches=case.nan_matches
+        )  # fmt: skip
         reason = "" if judgement.ok else _wrong_text(name, got, reference, judgement.worst_index)
         if judgement.ok and got.dtype in COARSE:
             fine, text = aggregate(got, reference, (case.baseline_outputs or {}).get(name))
@@ -129,10 +131,12 @@ def check_once(
     with torch.cuda.stream(device.stream):
         bound = variant.bind(buffers.inputs, buffers.tensors(), dims)
         try:
-            for pattern in FLOAT_POISON if floats else INTEGER_POISON:
+            patterns = case.poisons if floats else INTEGER_POISON
+            for index, pattern in enumerate(patterns):
                 for name, guarded in buffers.outputs.items():
                     if name not in buffers.originals:
-                        guarded.poison(FLOAT_POISON[0] if guarded.tensor.is_floating_point() else pattern)
+                        of_floats = case.poisons[index % len(case.poisons)]
+                        guarded.poison(of_floats if guarded.tensor.is_floating_point() else pattern)
                 buffers.restore()
                 torch.cuda.synchronize()
                 bound.launch()
@@ -178,7 +182,7 @@ def run_check(
         "baseline_error": None,
     }
     try:
-        case = cases.get(contract, dims, job["seed"])
+        case = cases.get(contract, dims, job["seed"], job.get("distribution", ""))
         if baseline is not None and case.baseline_errors is None and baseline is not variant:
             _judge_baseline(baseline, problem, case, contract, dims, options, device)
         verdict, _ = check_once(variant, problem, case, contract, dims, options, device, stray=job.get("stray", False))
@@ -195,6 +199,8 @@ def run_check(
         row.update(status="launch_failed", reason=full)
     except RuntimeError as error:  # torch reports CUDA errors of a launch at the next synchronisation
         row.update(status="crashed" if is_context_lost() else "launch_failed", reason=_first_line(error))
+    if job.get("distribution"):
+        row["reason"] = f"{job['distribution']} inputs{': ' if row['reason'] else ''}{row['reason']}"
     if full and cases.keep_newest():  # not the variant's fault before the memory was its own
         return run_check(spec, variant, problem, cases, job, options, device, baseline)
     return row
@@ -274,7 +280,7 @@ def _share(error: float | None, tolerance: float | None) -> float:
 
 def _wrong_text(name: str, got: torch.Tensor, reference: torch.Tensor, worst: tuple[int, ...]) -> str:
     place = ", ".join(str(i) for i in worst)
-    nans = int(torch.isnan(exact(got)).sum()) if got.is_floating_point() else 0
+    nans = int((torch.isnan(exact(got)) & ~torch.isnan(reference)).sum()) if got.is_floating_point() else 0
     if nans:
         return f"{name} has {nans} NaN (never written, or computed so) of {got.numel()}"
     return f"{name}[{place}] is {float(got[worst]):.6g}, the reference {float(reference[worst]):.6g}"

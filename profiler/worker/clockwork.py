@@ -22,6 +22,7 @@ from profiler.problem import Problem
 from profiler.sizes import size_key
 from profiler.worker.cases import Cases, WeakCheck
 from profiler.worker.checks import Buffers, Verdict, judge_outputs, make_buffers
+from profiler.worker.control import ControlKernel
 from profiler.worker.device import Device, is_context_lost
 from profiler.worker.launchable import Bound, CudaVariant, LaunchError, PythonVariant
 from profiler.worker.nvml import CardWatch
@@ -44,7 +45,7 @@ class Contender:
 
     name: str
     contract: str
-    variant: CudaVariant | PythonVariant
+    variant: CudaVariant | PythonVariant | None  #: None: a control
     sets: list[tuple[Buffers, Bound]]
     method: str = "single"
     launches: int = 1
@@ -52,6 +53,7 @@ class Contender:
     samples: int = 0
     graph: torch.cuda.CUDAGraph | None = None
     checked_rounds: dict[int, int] = field(default_factory=dict)  #: round -> buffer set whose outputs are judged
+    control: ControlKernel | None = None  #: what it is instead of a variant
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Plan:
     process: int
     seed: int
     methods: Mapping[str, str] = field(default_factory=dict)  #: by variant, as an earlier process has chosen
+    controls: Sequence[Mapping[str, Any]] = ()  #: name, kind, bytes and library of each control (profiler.controls)
 
 
 class Failed(Exception):
@@ -98,6 +101,10 @@ def time_size(
             emit("begin", variant=spec["name"], size=key, what="prepare")
             with blame(spec["name"]):
                 contenders.append(prepare(spec, variant, plan, problem, cases, options, seed))
+        for wanted in plan.controls:
+            emit("begin", variant=wanted["name"], size=key, what="prepare")
+            with blame(wanted["name"]):
+                contenders.append(prepare_control(wanted, device))
         for contender in contenders:
             emit("begin", variant=contender.name, size=key, what="estimate")
             with blame(contender.name):
@@ -106,6 +113,7 @@ def time_size(
                 "method", variant=contender.name, size=key, method=contender.method, cache=plan.cache,
                 launches=contender.launches, sets=len(contender.sets), samples=contender.samples,
                 estimate_ns=contender.estimate_ns,
+                **({"moved": contender.control.moved} if contender.control is not None else {}),
             )  # fmt: skip
         _warm_up(contenders, plan, device, emit, key)
         shuffled = random.Random(seed)
@@ -177,6 +185,16 @@ def prepare(
     return Contender(spec["name"], contract, variant, [(buffers, bound)])
 
 
+def prepare_control(wanted: Mapping[str, Any], device: Device) -> Contender:
+    """Return a control with one set of buffers, launched twice."""
+    control = ControlKernel(wanted, device)
+    made = control.new_set()
+    for _ in range(2):
+        made[1].launch()
+    torch.cuda.synchronize()
+    return Contender(wanted["name"], wanted["contract"], None, [made], control=control)
+
+
 def _choose_method(
     contender: Contender,
     plan: Plan,
@@ -197,7 +215,7 @@ def _choose_method(
         if capture(contender, device):
             contender.method, contender.launches = "graph", GRAPH_NODES
     taken = [r for r in range(plan.samples) if _due(contender, r, plan.samples)]
-    if taken:  # the first buffer set and the last that the samples write
+    if taken and contender.control is None:  # the first buffer set and the last that the samples write
         last = len(contender.sets) - 1 if contender.graph is not None else 0
         contender.checked_rounds = {taken[len(taken) // 2]: 0, taken[-1]: last}
 
@@ -216,9 +234,16 @@ def add_sets(
     """Give a contender buffer sets to rotate, larger together than L2; only its own one when ``least`` is one."""
     first = contender.sets[0][0]
     set_bytes = sum(t.numel() * t.element_size() for t in (*first.tensors().values(), *first.inputs.values()))
+    set_bytes = contender.control.set_bytes if contender.control is not None else max(1, set_bytes)
     wanted = min(GRAPH_NODES, math.ceil(_ROTATE_L2_MULTIPLE * device.l2_bytes / set_bytes)) if least > 1 else 1
-    case = cases.get(contender.contract, plan.dims, seed)
+    case = None if contender.variant is None else cases.get(contender.contract, plan.dims, seed)
     while len(contender.sets) < max(least, wanted):
+        if contender.control is not None:
+            contender.sets.append(contender.control.new_set())
+            contender.sets[-1][1].launch()
+            continue
+        assert case is not None
+        assert contender.variant is not None
         buffers = make_buffers(problem, case, contender.contract, plan.dims, options)
         buffers.inputs = {name: tensor.clone() for name, tensor in case.inputs.items()}
         bound = contender.variant.bind(buffers.inputs, buffers.tensors(), plan.dims)

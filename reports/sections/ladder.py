@@ -51,6 +51,7 @@ def build(data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
         "has_baselines": any(row.is_baseline for row in rows) and not all(row.is_baseline for row in rows),
         "several_origins": len({_from(row) for row in rows}) > 1,
         "rate_unit": next((row.rate_unit for row in rows if row.rate is not None), "FLOP/s"),
+        "has_copy": any(row.copy is not None for row in rows),
         "has_sustained": any(row.sustained for row in rows),
         "has_spills": any((row.spill_bytes.value or 0) > 0 for row in rows),
         "figure": ladder_figure(rows, sizes),
@@ -163,6 +164,8 @@ def _row(row: LadderRow, widest: float, above: str | None, largest: str) -> dict
         "rate_sort": row.rate,
         "ratio": _ratio(row, widest),
         "ratio_why": row.ratio_why,
+        "copy": _copy(row),
+        "copy_why": row.copy_why,
         "limit": limit_cell(row),
         "step": formatting.ratio(row.step.value) if row.step else "",
         "step_sort": row.step.value if row.step else None,
@@ -230,6 +233,19 @@ def _ratio(row: LadderRow, widest: float) -> dict[str, Any] | None:
         "low": 100 * low / widest if low is not None else None,
         "high": 100 * high / widest if high is not None else None,
         "one": 100 / widest,
+    }
+
+
+def _copy(row: LadderRow) -> dict[str, Any] | None:
+    if row.copy is None:
+        return None
+    what = "copies" if row.copy.kind == "copy" else "only reads"
+    return {
+        "value": formatting.percent(row.copy.share, 1),
+        "sort": row.copy.share,
+        "kind": "" if row.copy.kind == "copy" else row.copy.kind,
+        "title": f"a kernel that {what} the same bytes, timed in the same rounds: "
+        f"{formatting.si(row.copy.rate, 'B/s')}",
     }
 
 

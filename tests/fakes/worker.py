@@ -3,7 +3,8 @@
 FAKE_WORKER holds JSON: ``{"naive": "crash"}`` and so on; behaviours: crash, hang, sticky, wrong, launch_failed,
 wrong_then_crash (wrong at the first size, a crash at the next),
 crash_in_time, hang_in_time, wrong_in_time, no_start, silent_start, fails; crash_in_sustained, wrong_in_sustained,
-no_room_in_sustained; for ``*`` crash_in_ceilings, hang_in_ceilings, refused_ceilings.
+no_room_in_sustained; for ``*`` crash_in_ceilings, hang_in_ceilings, refused_ceilings, crash_in_control,
+refused_control.
 """
 
 from __future__ import annotations
@@ -116,6 +117,23 @@ def main() -> int:
             names = [spec["name"] for spec in command["variants"]]
             for name in names:
                 send("method", variant=name, size=key, method="single", cache="cold", launches=1, sets=1, samples=3)
+            for control in command["plan"]["controls"]:
+                send("begin", variant=control["name"], size=key, what="time")
+                if behaviour.get("*") == "crash_in_control":
+                    os.kill(os.getpid(), 9)
+                if behaviour.get("*") == "refused_control":
+                    send("failed", variant=control["name"], status="launch_failed", reason="out of memory", fatal=False)
+                    break
+                send(
+                    "method", variant=control["name"], size=key, method="single", cache="cold", launches=1, sets=1,
+                    samples=3, moved=2 * control["bytes"],
+                )  # fmt: skip
+                for order in range(3):
+                    send(
+                        "sample", variant=control["name"], size=key, process=command["plan"]["process"], order=order,
+                        method="single", cache="cold", launches=1, time_ns=[700.0, 800.0, 900.0][order],
+                        sm_clock_mhz=1980.0, temperature_c=40.0, power_w=200.0, throttle="", foreign=False,
+                    )  # fmt: skip
             for order in range(3):
                 for index, name in enumerate(names):
                     how = behaviour.get(name, "")

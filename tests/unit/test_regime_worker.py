@@ -21,6 +21,7 @@ from profiler.worker.launchable import Bound, LaunchError  # noqa: E402
 from profiler.worker.nvml import CardState  # noqa: E402
 
 SIZE = {"M": 8, "N": 8, "K": 8}
+BY_NAME = {ceiling.name: ceiling for ceiling in CEILINGS}
 
 
 class Clock:
@@ -250,3 +251,40 @@ def test_a_stall_of_the_host_costs_a_sample_and_a_launch_that_waits_its_place(
     else:
         assert clockwork._sample(contender, plan, device)["time_ns"] == pytest.approx(1e6)
     assert HeldDevice.blocks == ends
+
+
+def test_a_control_is_timed_in_the_rounds_of_the_variants(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def copy(stream: int, work: int) -> int:
+        clock.now += 1e-3
+        return 0
+
+    class Function:  # ctypes sets attributes on what it calls
+        def __init__(self, call: Callable[..., int]) -> None:
+            self.call = call
+
+        def __call__(self, *args: Any) -> int:
+            return self.call(*args)
+
+    monkeypatch.setattr("profiler.worker.control.ctypes.CDLL", lambda *a, **k: SimpleNamespace(kl_copy=Function(copy)))
+    for name in ("flush", "block", "release"):
+        monkeypatch.setattr(FakeDevice, name, lambda self: None, raising=False)
+    monkeypatch.setattr(FakeDevice, "block_gave_up", lambda self: False, raising=False)
+    wanted = {"name": "copy@fp32", "kind": "copy", "contract": "fp32", "bytes": 100_000, "library": "x.so"}
+    events: list[dict[str, Any]] = []
+    cases = Cases(Gemm, {"layout": "nn"}, {"distribution": "normal", "seed": 0}, device="cpu")
+    plan = clockwork.Plan(SIZE, samples=4, warmup_ms=0, cache="cold", process=0, seed=0, controls=(wanted,))
+    device: Any = FakeDevice()
+    watch: Any = FakeWatch()
+    specs: Any = [({"name": "a", "dtype": "fp32"}, FakeVariant(clock, 2e-3))]
+    clockwork.time_size(
+        plan, specs, Gemm, cases, {"layout": "nn"}, device, watch,
+        lambda event, **fields: events.append({"event": event, **fields}),
+    )  # fmt: skip
+    samples = [(row["order"], row["variant"], round(row["time_ns"])) for row in events if row["event"] == "sample"]
+    assert sorted(samples) == [
+        (i, name, ns) for i in range(4) for name, ns in (("a", 2_000_000), ("copy@fp32", 1_000_000))
+    ]
+    (method,) = [row for row in events if row["event"] == "method" and row["variant"] == "copy@fp32"]
+    step = BY_NAME["copy"].piece * BY_NAME["copy"].threads
+    assert method["moved"] == 2 * -(-50_000 // step) * step  # half of the bytes each way, in whole blocks
+    assert {row["variant"] for row in events if row["event"] == "check"} == {"a"}  # a copy is not judged
