@@ -162,6 +162,14 @@ class Problem:
         raise NotImplementedError
 
     @classmethod
+    def predictions(cls, params: Mapping[str, Any]) -> Mapping[str, float]:
+        """Return what a variant's parameters say in advance of its counters, by metric name; nothing by default.
+
+        The report shows each beside what was counted.
+        """
+        return {}
+
+    @classmethod
     def tolerances(cls, dims: Mapping[str, int], contract: str) -> dict[str, float]:
         """Return the tolerance of each output, whichever way the problem gives it."""
         given = cls.tolerance(dims, contract)

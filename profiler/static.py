@@ -25,6 +25,7 @@ from profiler.errors import LadderError
 from profiler.model import Variant
 from profiler.parse import cuobjdump, ptxas, sass
 from profiler.run import Run
+from profiler.static_metrics import PREDICTION
 from profiler.toolchain import Toolchain, tool_env
 
 Row = dict[str, Any]
@@ -65,6 +66,7 @@ def static_stage(run: Run) -> None:
     }
     done = dict(parallel.run_all(jobs, run.settings.jobs))
     rows = [row for analysis in done.values() for row in analysis.rows]
+    rows += [row for variant in run.variants if variant.name in done for row in _predictions(run, variant)]
     run.dir.update_frame(
         "metrics", rows, replacing={"variant": list(done), "size": [""], "origin": ["ptxas", "sass", "model"]}
     )
@@ -148,6 +150,13 @@ def _occupancy_rows(kernel: KernelFacts, arch: str) -> list[Row]:
         _row("model.occupancy.percent", 100 * fits.fraction, "%", "model"),
         {"metric": "model.occupancy.limiter", "text": ", ".join(fits.limiters), "unit": "text", "origin": "model"},
     ]
+
+
+def _predictions(run: Run, variant: Variant) -> list[Row]:
+    """What the problem says in advance of the variant's counters."""
+    found = run.problem.predictions(variant.params)
+    base: Row = {"variant": variant.name, "size": "", "kernel": ""}
+    return [base | _row(f"{PREDICTION}{name}", value, "1", "model") for name, value in found.items()]
 
 
 def _row(name: str, value: float | None, unit: str, origin: str, why: str = "not_collected") -> Row:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from profiler.metric_sets import Metric
 from profiler.parse.sass import ACCESSES, CLASSES
 
+#: What the problem says in advance of a counter: this, and the counter's name.
+PREDICTION = "model.prediction."
+
 _PTXAS = "nvcc -Xptxas -v"
 _SASS = "cuobjdump -sass"
 
@@ -60,6 +63,10 @@ STATIC_METRICS: tuple[Metric, ...] = (
     _one(
         "model.occupancy.limiter", "text", "occupancy",
         "The resources that let no further block onto an SM.", "model.occupancy.blocks", "model",
+    ),
+    _one(
+        f"{PREDICTION}<metric>", "1", "prediction",
+        "What the problem says in advance of a counter, from the variant's parameters.", "Problem.predictions", "model",
     ),
 )  # fmt: skip
 

@@ -10,6 +10,7 @@ from typing import Any
 from profiler.analysis.decomposition import profiled_sides
 from profiler.analysis.environment import environment, recorded_text
 from profiler.analysis.ladder import ladder_rows
+from profiler.analysis.predictions import predictions
 from profiler.analysis.roofline import roofline
 from profiler.analysis.rundata import RunData
 from profiler.analysis.stalls import stall_tables
@@ -21,6 +22,7 @@ from reports.page_assets import relative_url, write_shared
 from reports.sections import environment as environment_section
 from reports.sections import ladder as ladder_section
 from reports.sections import launches as launches_section
+from reports.sections import predictions as predictions_section
 from reports.sections import roofline as roofline_section
 from reports.sections import stalls as stalls_section
 from reports.sections import variant as variant_section
@@ -86,6 +88,7 @@ def render(data: RunData, files: Sequence[tuple[str, str]] = (), shared: str = "
         "roofline": roofline_section.build(data, lines, rows),
         "stalls": stalls_section.build(data, tables, rows),
         "why": why_section.build(data, steps(data, rows), profiled_sides(data), rows),
+        "predictions": predictions_section.build(predictions(data)),
         "variants": variant_section.build(data, rows),
         "environment": environment_section.build(data, environment(data), files),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 #: Name -> (module, class). The module's file is read as literals by ``--check`` and imported only for a real run.
 REGISTRY: dict[str, tuple[str, str]] = {
     "gemm": ("profiler.problems.gemm", "Gemm"),
+    "copy": ("profiler.problems.copy", "Copy"),
 }
 
 #: Name -> (what its baselines are called before ``_<dtype>``, the function).
