@@ -44,17 +44,17 @@ def test_a_prediction_is_held_against_the_counter_of_its_name(tmp_path: Path) ->
     data = RunData.load(make_run(tmp_path / "run"))
     metrics = [dict(row) for row in data.rows["metrics"]]
     counted = next(
-        row for row in metrics if row["metric"] == "instructions" and row["value"] and row["origin"] == "ncu"
+        row for row in metrics if row["metric"] == "shared_wavefronts" and row["value"] and row["origin"] == "ncu"
     )
     template = {**counted, "size": "", "kernel": "", "launch": None, "origin": "model"}
-    said = {**template, "metric": f"{PREDICTION}instructions", "value": 1.01 * float(counted["value"])}
+    said = {**template, "metric": f"{PREDICTION}shared_wavefronts", "value": 1.01 * float(counted["value"])}
     data = dataclasses.replace(data, rows={**data.rows, "metrics": [*metrics, said]})
     (one,) = predictions(data)
     assert (one.variant, one.counted.value, one.holds) == (counted["variant"], counted["value"], False)
     section = build([one])
     assert section is not None
     assert section["sentence"] == f"1 of 1 counts are not what was predicted: {counted['variant']}."
-    assert section["rows"][0]["label"] == "instructions"
+    assert section["rows"][0]["label"] == "shared_wavefronts"
 
 
 def test_the_metric_table_describes_predictions() -> None:
