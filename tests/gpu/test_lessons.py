@@ -10,6 +10,7 @@ import pytest
 
 from profiler.analysis.predictions import predictions
 from profiler.analysis.rundata import RunData
+from profiler.rundir import RunDir
 from tests.gpu.command import run_experiment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
@@ -26,7 +27,7 @@ def measured(folder: Path, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["memory_access", "bank_conflicts"])
 def test_counts_are_what_the_rules_predict(tmp_path: Path, name: str) -> None:
     document = measured(tmp_path, name)
-    found = predictions(RunData.load(Path(document["run"])))
+    found = predictions(RunData.load(RunDir.open(Path(document["run"])), details=True))
     assert len(found) >= 12
     wrong = {(one.variant, one.metric): (one.predicted, one.counted.value) for one in found if not one.holds}
     assert not wrong
