@@ -5,11 +5,29 @@ from __future__ import annotations
 #: Name -> (module, class). The module's file is read as literals by ``--check`` and imported only for a real run.
 REGISTRY: dict[str, tuple[str, str]] = {
     "gemm": ("profiler.problems.gemm", "Gemm"),
+    "reduce_sum": ("profiler.problems.reduce", "ReduceSum"),
+    "reduce_max": ("profiler.problems.reduce", "ReduceMax"),
+    "transpose": ("profiler.problems.transpose", "Transpose"),
 }
 
 #: Name -> (what its baselines are called before ``_<dtype>``, the function).
-BASELINES: dict[str, tuple[str, str]] = {"gemm": ("cublas", "gemm/torch_gemm.py:matmul")}
+BASELINES: dict[str, tuple[str, str]] = {
+    "gemm": ("cublas", "gemm/torch_gemm.py:matmul"),
+    "reduce_sum": ("torch", "reduce/torch_reduce.py:row_sum"),
+    "reduce_max": ("torch", "reduce/torch_reduce.py:row_max"),
+    "transpose": ("torch", "transpose/torch_transpose.py:transpose"),
+}
 
 #: Name -> the sizes that are timed, and those that are only verified, where the command line says none.
-SIZES: dict[str, list[list[int]]] = {"gemm": [[4096, 4096, 4096]]}
-CHECK_SIZES: dict[str, list[list[int]]] = {"gemm": [[67, 131, 35], [1000, 1001, 999]]}
+SIZES: dict[str, list[list[int]]] = {
+    "gemm": [[4096, 4096, 4096]],
+    "reduce_sum": [[1, 2**28]],
+    "reduce_max": [[1, 2**28]],
+    "transpose": [[8192, 8192]],
+}
+CHECK_SIZES: dict[str, list[list[int]]] = {
+    "gemm": [[67, 131, 35], [1000, 1001, 999]],
+    "reduce_sum": [[1, 1000003], [37, 1003]],
+    "reduce_max": [[1, 1000003], [37, 1003]],
+    "transpose": [[67, 131], [1000, 1001]],
+}
