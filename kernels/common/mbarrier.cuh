@@ -76,6 +76,19 @@ __device__ __forceinline__ void named_barrier_arrive(uint32_t id, uint32_t threa
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// Whether this is the lane that acts for its warp; all lanes must be here. A branch on it, unlike one on the number of
+// the lane, tells the compiler that one lane takes it: copies then need no loop over the lanes that might.
+__device__ __forceinline__ bool elect_lane() {
+    uint32_t elected;
+    asm volatile("{\n.reg .pred mine;\nelect.sync _|mine, 0xffffffff;\nselp.b32 %0, 1, 0, mine;\n}"
+                 : "=r"(elected)::"memory");
+    return elected != 0;
+}
+
+// The warpgroup that this thread belongs to, said in a way that tells the compiler that it is the same for a whole warp:
+// what is computed from it then stays in uniform registers, where descriptors must be.
+__device__ __forceinline__ int warpgroup() { return __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x / 128), 0); }
+
 // Places in a ring of kStages buffers. `parity` is that of the phase in which the buffer is filled for this turn.
 template <int kStages>
 struct RingPlace {

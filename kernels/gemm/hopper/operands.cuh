@@ -44,7 +44,7 @@ constexpr int kRowBytes = 2 * kTileK;    // of a tile of A or B in shared memory
 constexpr int kStepsK = kTileK / 16;     // products along k in a tile
 constexpr int kMostShared = 227 * 1024;  // bytes that one block may have
 
-constexpr int tile_bytes(int rows) { return rows * kRowBytes; }
+__host__ __device__ constexpr int tile_bytes(int rows) { return rows * kRowBytes; }
 
 __host__ __device__ constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
