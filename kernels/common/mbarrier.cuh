@@ -30,12 +30,15 @@ __device__ __forceinline__ void arrive_expecting(uint32_t barrier, uint32_t byte
                  : "memory");
 }
 
-// Arrives at the barrier that lies at the same place in another block of the cluster (or in this one).
+// Arrives at the barrier that lies at the same place in another block of the cluster (or in this one). The order is that
+// of the block, not of the cluster: it says "my products have read this stage", which wgmma knows to be over before, and
+// what follows is a copy by the engine. Release and acquire of the cluster would put a MEMBAR and an invalidation of L1
+// into the main loop.
 __device__ __forceinline__ void arrive_remote(uint32_t barrier, uint32_t block) {
     asm volatile(
         "{\n.reg .b32 there;\n"
         "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(barrier),
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier),
         "r"(block)
         : "memory");
 }
@@ -46,19 +49,6 @@ __device__ __forceinline__ void wait_phase(uint32_t barrier, uint32_t parity) {
         "{\n.reg .pred over;\n"
         "again:\n"
         "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 over, [%0], %1;\n"
-        "@over bra done;\n"
-        "bra again;\n"
-        "done:\n}" ::"r"(barrier),
-        "r"(parity)
-        : "memory");
-}
-
-// The same where threads of other blocks arrive: their accesses before it are then ordered before ours after it.
-__device__ __forceinline__ void wait_phase_cluster(uint32_t barrier, uint32_t parity) {
-    asm volatile(
-        "{\n.reg .pred over;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [%0], %1;\n"
         "@over bra done;\n"
         "bra again;\n"
         "done:\n}" ::"r"(barrier),

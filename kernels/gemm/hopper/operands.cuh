@@ -52,7 +52,7 @@ __host__ __device__ constexpr int64_t divide_up(int64_t a, int64_t b) { return (
 struct Plan {
     CUtensorMap a, b, c;
     int tiles_m, tiles_n, tiles_k;
-    int blocks = 0;             // of a persistent kernel
+    int blocks = 0;             // of a persistent kernel that run at once, or clusters of them
     uint32_t *order = nullptr;  // device memory: see tile_order.cuh
 
     ~Plan() {
@@ -85,6 +85,30 @@ inline cudaError_t plan_operands(Plan *plan, const Args &args, int block_m, int 
 template <class Kernel>
 cudaError_t allow_shared(Kernel kernel, int bytes) {
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
+
+// Blocks of a persistent kernel of which one fits a multiprocessor.
+inline cudaError_t resident_blocks(int *blocks) {
+    int device = 0;
+    if (const cudaError_t error = cudaGetDevice(&device)) return error;
+    return cudaDeviceGetAttribute(blocks, cudaDevAttrMultiProcessorCount, device);
+}
+
+// The same in clusters: a group of neighbouring multiprocessors whose number is no multiple of the cluster leaves some
+// idle, so the driver is asked. cudaErrorNotSupported when not one fits.
+template <class Kernel>
+cudaError_t resident_clusters(int *clusters, Kernel kernel, int blocks_each, int threads, int shared_bytes) {
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {static_cast<unsigned>(blocks_each), 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = blocks_each;
+    config.blockDim = threads;
+    config.dynamicSmemBytes = shared_bytes;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    if (const cudaError_t error = cudaOccupancyMaxActiveClusters(clusters, kernel, &config)) return error;
+    return *clusters > 0 ? cudaSuccess : cudaErrorNotSupported;
 }
 
 // Makes a plan with `fill`, and hands it out only if that succeeds.
