@@ -44,4 +44,10 @@ __device__ __forceinline__ void wait_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+// Arrives at an mbarrier (see mbarrier.cuh) once all copies that this thread has issued so far are complete. The
+// barrier counts the arrival like any other: it must have been initialised with a place for it.
+__device__ __forceinline__ void arrive_when_copied(uint32_t barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
 }  // namespace ladder

@@ -4,6 +4,11 @@
 // next. Who waits names the phase by its parity: the first phase is 0, the next 1, then 0 again. On a new barrier,
 // waiting for parity 1 returns at once ("the phase before the first is over"): that is how a ring starts empty.
 // All addresses are those of shared memory as 32 bits (shared_address).
+//
+// "By one lane": a whole warp calls, and one lane of it, always the same, acts (elect.sync). The choice is part of the
+// instruction sequence and not a branch around the call, because the compiler keeps what is the same for the whole warp
+// (addresses, descriptors) in uniform registers only where the warp has not diverged; wgmma and the copy engine take their
+// operands from there, and each value that is elsewhere costs an R2UR in the main loop.
 #pragma once
 #include <cstdint>
 
@@ -20,14 +25,23 @@ __device__ __forceinline__ void publish_barriers() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// Arrives, by one lane.
 __device__ __forceinline__ void arrive(uint32_t barrier) {
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+    asm volatile(
+        "{\n.reg .pred mine;\n"
+        "elect.sync _|mine, 0xffffffff;\n"
+        "@mine mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];\n}" ::"r"(barrier)
+        : "memory");
 }
 
-// Arrives, and adds bytes to what this phase waits for.
+// Arrives, and adds bytes to what this phase waits for, by one lane.
 __device__ __forceinline__ void arrive_expecting(uint32_t barrier, uint32_t bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "{\n.reg .pred mine;\n"
+        "elect.sync _|mine, 0xffffffff;\n"
+        "@mine mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;\n}" ::"r"(barrier),
+        "r"(bytes)
+        : "memory");
 }
 
 // Arrives at the barrier that lies at the same place in another block of the cluster (or in this one). The order is that
@@ -66,18 +80,10 @@ __device__ __forceinline__ void named_barrier_arrive(uint32_t id, uint32_t threa
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Whether this is the lane that acts for its warp; all lanes must be here. A branch on it, unlike one on the number of
-// the lane, tells the compiler that one lane takes it: copies then need no loop over the lanes that might.
-__device__ __forceinline__ bool elect_lane() {
-    uint32_t elected;
-    asm volatile("{\n.reg .pred mine;\nelect.sync _|mine, 0xffffffff;\nselp.b32 %0, 1, 0, mine;\n}"
-                 : "=r"(elected)::"memory");
-    return elected != 0;
+// Number of this thread's warp, said in a way that tells the compiler that it is the same for all its lanes.
+__device__ __forceinline__ int warp_in_block() {
+    return __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x / 32), 0);
 }
-
-// The warpgroup that this thread belongs to, said in a way that tells the compiler that it is the same for a whole warp:
-// what is computed from it then stays in uniform registers, where descriptors must be.
-__device__ __forceinline__ int warpgroup() { return __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x / 128), 0); }
 
 // Places in a ring of kStages buffers. `parity` is that of the phase in which the buffer is filled for this turn.
 template <int kStages>

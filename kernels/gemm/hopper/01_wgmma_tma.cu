@@ -42,8 +42,9 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
 
     float d[kBlockN / 2];
+    const bool copies = warp_in_block() == 0;
     for (int k = 0; k < tiles_k; ++k) {
-        if (threadIdx.x == 0) {
+        if (copies) {
             arrive_expecting(filled, kBytesA + kBytesB);
             load_tile(tile_a, map_a, filled, k * kTileK, row);
             load_tile(tile_b, map_b, filled, k * kTileK, column);

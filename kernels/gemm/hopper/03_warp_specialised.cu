@@ -39,8 +39,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     __syncthreads();
 
     Stages::Place place;
-    if (warpgroup() == 0) {  // the producer
-        if (threadIdx.x < 32 && elect_lane()) {
+    const int warp = warp_in_block();
+    if (warp < 4) {  // the producer
+        if (warp == 0) {
             for (int k = 0; k < tiles_k; ++k, place.advance()) {
                 wait_phase(ring.freed(place.stage), place.parity ^ 1);
                 const uint32_t filled = ring.filled(place.stage);
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(kThreads, 1)
             for (int i = 0; i < kBlockM / 64; ++i) multiply_stage(d[i], a + tile_bytes(64 * i) / 16, b, k > 0);
             commit_products();
             wait_products<0>();
-            if (elect_lane()) arrive(ring.freed(place.stage));
+            arrive(ring.freed(place.stage));
         }
 #pragma unroll
         for (int i = 0; i < kBlockM / 64; ++i) {

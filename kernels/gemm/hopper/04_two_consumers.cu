@@ -40,10 +40,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     __syncthreads();
 
     Stages::Place place;
-    const int group = warpgroup();
+    const int warp = warp_in_block(), group = warp / 4;
     if (group == 0) {  // the producer
         give_up_registers<40>();
-        if (threadIdx.x < 32 && elect_lane()) {
+        if (warp == 0) {
             for (int k = 0; k < tiles_k; ++k, place.advance()) {
                 wait_phase(ring.freed(place.stage), place.parity ^ 1);
                 const uint32_t filled = ring.filled(place.stage);
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                            k > 0);
             commit_products();
             wait_products<0>();
-            if (elect_lane()) arrive(ring.freed(place.stage));
+            arrive(ring.freed(place.stage));
         }
         pin(d);
         store_registers(d, C, row + rows_above, column, M, N);

@@ -43,11 +43,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     __syncthreads();
 
     const int tiles = tiles_m * tiles_n;
-    const int group = warpgroup();
+    const int warp = warp_in_block(), group = warp / 4;
     Stages::Place place;
     if (group == 0) {  // the producer
         give_up_registers<40>();
-        if (threadIdx.x < 32 && elect_lane()) {
+        if (warp == 0) {
             for (int index = blockIdx.x; index < tiles; index += gridDim.x) {
                 const TileAt tile = grouped_order<GROUP>(index, tiles_m, tiles_n);
                 const int row = tile.m * kBlockM, column = tile.n * kBlockN;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                                first_b + place.stage * Stages::kStageStep, k > 0);
                 commit_products();
                 wait_products<0>();
-                if (elect_lane()) arrive(ring.freed(place.stage));
+                arrive(ring.freed(place.stage));
             }
             pin(d);
             const TileAt tile = grouped_order<GROUP>(index, tiles_m, tiles_n);

@@ -52,11 +52,11 @@ __global__ void __cluster_dims__(kCluster) __launch_bounds__(kThreads, 1)
     const int pairs = pairs_m * tiles_n;
     const int first = blockIdx.x / kCluster, step = gridDim.x / kCluster;
     const int rank = blockIdx.x % kCluster;
-    const int group = warpgroup();
+    const int warp = warp_in_block(), group = warp / 4;
     Stages::Place place;
     if (group == 0) {  // the producer
         give_up_registers<40>();
-        if (threadIdx.x < 32 && elect_lane()) {
+        if (warp == 0) {
             for (int index = first; index < pairs; index += step) {
                 const TileAt pair = grouped_order<GROUP>(index, pairs_m, tiles_n);
                 const int row = (pair.m * kCluster + rank) * kBlockM;
