@@ -35,6 +35,25 @@ __device__ __forceinline__ void copy_async_or_zero(uint32_t shared, const void *
                      : "memory");
 }
 
+// The same, but does nothing at all where `wanted` is 0. Predicated, not branched around: what stands before and after it
+// may be scheduled across it.
+template <int kBytes>
+__device__ __forceinline__ void copy_async_if(uint32_t shared, const void *global, uint32_t wanted) {
+    static_assert(kBytes == 4 || kBytes == 16, "the two widths that the kernels use");
+    if constexpr (kBytes == 16)
+        asm volatile(
+            "{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n@p cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n}" ::"r"(
+                shared),
+            "l"(global), "r"(wanted)
+            : "memory");
+    else
+        asm volatile(
+            "{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n@p cp.async.ca.shared.global.L2::128B [%0], [%1], 4;\n}" ::"r"(
+                shared),
+            "l"(global), "r"(wanted)
+            : "memory");
+}
+
 // Closes the group of copies that this thread has issued since the last commit (an empty group is legal).
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

@@ -38,14 +38,8 @@
 #ifndef GROUP
 #define GROUP 16
 #endif
-#ifndef FILL_AT
-#define FILL_AT (BK / 4)
-#endif
 #ifndef ORDER
 #define ORDER 0
-#endif
-#ifndef PIN
-#define PIN 0
 #endif
 
 // block tile > warp tile > thread tile
@@ -63,7 +57,7 @@ static_assert(TM % 4 == 0 && TN % 4 == 0, "thread tiles consist of 16-byte vecto
 static_assert(kLanesM % 2 == 0 && kLanesN % 2 == 0, "see lane_row and lane_col");
 static_assert(BK % 8 == 0, "the transposing copy works on 8 values of k");
 static_assert(BN <= 256 && BK <= 256, "one order of the copy engine takes 256 elements each way");
-static_assert(STAGES >= 2 && FILL_AT < BK - 1, "one stage is read while another is filled");
+static_assert(STAGES >= 3, "one stage is read while another is filled");
 
 constexpr int kPad = 4;
 constexpr int kRowA = BM + kPad;
@@ -76,6 +70,7 @@ constexpr int kRowB = BN + (kTransposeB ? kPad : 0);
 constexpr int kBytesA = BK * kRowA * 4, kBytesB = BK * kRowB * 4;
 constexpr int kStage = (kBytesA + kBytesB + 127) / 128 * 128;  // the copy engine wants tiles at multiples of 128 bytes
 constexpr int kSharedBytes = STAGES * kStage;
+constexpr int kAhead = STAGES - 2;  // tiles: what a stage held has been read by all warps, two tiles later
 static_assert(kBytesA % 128 == 0, "B follows A");
 static_assert(MIN_BLOCKS * (kSharedBytes + 2048) <= 228 * 1024, "the stages must fit in shared memory");
 
@@ -108,21 +103,21 @@ struct Transposer {
         }
     }
 
-    __device__ __forceinline__ void copy(uint32_t tile, int index) const {
+    __device__ __forceinline__ void copy(uint32_t tile, int index, uint32_t wanted) const {
         const int row = index % kRows, slice = index / kRows * 8;
         const uint32_t to = tile + target + (slice * kRow + row * kStep) * 4;
         if constexpr (kInside) {
-            ladder::copy_async<4>(to, from[row] + slice);
+            ladder::copy_async_if<4>(to, from[row] + slice, wanted);
         } else {
-            const bool inside = row * kStep < limit && slice < depth;
-            ladder::copy_async_or_zero<4>(to, inside ? from[row] + slice : from[row] - threadIdx.x % 8, inside);
+            const bool inside = row * kStep < limit && slice < depth;  // nothing of a tile that is not wanted is
+            ladder::copy_async_or_zero<4>(to, from[row] + slice, inside);
         }
     }
 
     __device__ __forceinline__ void next_tile() {
 #pragma unroll
         for (int row = 0; row < kRows; ++row)
-            if (kInside || depth > BK) from[row] += BK;
+            from[row] += BK;
         depth -= BK;
     }
 };
@@ -141,7 +136,7 @@ struct Elements {
     __device__ Elements(const float *matrix, int64_t N, int64_t first, int K)
         : matrix(matrix), N(N), column(first + threadIdx.x % BN), K(K) {}
 
-    __device__ __forceinline__ void copy(uint32_t tile, int index) const {
+    __device__ __forceinline__ void copy(uint32_t tile, int index, uint32_t) const {
         const int row = index / kPerRow * kStep + threadIdx.x / BN, on = index % kPerRow * kThreads;
         const bool inside = k + row < K && column + on < N;
         ladder::copy_async_or_zero<4>(tile + (row * BN + threadIdx.x % BN + on) * 4,
@@ -151,6 +146,23 @@ struct Elements {
     __device__ __forceinline__ void next_tile() { k += BK; }
 };
 
+// 16-byte reads from a 32-bit address in shared memory; what follows a barrier stays behind it.
+template <int kCount, int kSpan>
+__device__ __forceinline__ void read_fragment(float (&fragment)[kCount], uint32_t shared) {
+#pragma unroll
+    for (int v = 0; v < kCount; v += 4)
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(fragment[v]), "=f"(fragment[v + 1]), "=f"(fragment[v + 2]), "=f"(fragment[v + 3])
+                     : "r"(shared + v * kSpan)
+                     : "memory");
+}
+
+// Makes a value one that the compiler keeps in a register instead of computing it anew where it is used.
+__device__ __forceinline__ uint32_t kept(uint32_t value) {
+    asm volatile("mov.b32 %0, %0;" : "+r"(value));
+    return value;
+}
+
 template <Shape kShape>
 __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     register_banks(const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C,
@@ -158,21 +170,18 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     constexpr bool kEngine = !kTransposeB && kShape != kAny;  // B by the copy engine
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ __align__(8) uint64_t barriers[2 * STAGES];
-    const uint32_t base = ladder::shared_address(shared);
-    const uint32_t filled = ladder::shared_address(barriers), read = filled + 8 * STAGES;  // one of each a stage
+    const uint32_t base = kept(ladder::shared_address(shared));
+    const uint32_t filled = kept(ladder::shared_address(barriers));  // one a stage, and
+    constexpr uint32_t kRead = 8 * STAGES;                           // so far behind it, another
 
     const ladder::Tile tile = ladder::grouped_tile<GROUP>(blockIdx.x, tiles_m, tiles_n);
     const int64_t first_row = tile.m * BM, first_col = tile.n * BN;
     const int k_tiles = (K + BK - 1) / BK;
 
-#if PIN
-    __shared__ __align__(16) float zeros[4];
-    if (threadIdx.x < 4) zeros[threadIdx.x] = 0.0f;
-#endif
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             ladder::barrier_init(filled + 8 * stage, kThreads + (kEngine ? 1 : 0));
-            ladder::barrier_init(read + 8 * stage, kWarps);
+            ladder::barrier_init(filled + kRead + 8 * stage, kWarps);
         }
         ladder::publish_barriers();
     }
@@ -187,27 +196,27 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     }();
     constexpr int kCopiesA = decltype(copy_a)::kCopies, kCopiesB = kEngine ? 0 : decltype(copy_b)::kCopies;
 
-    // The part-th of kParts shares of this thread's copies of a tile.
-    const auto copy = [&](uint32_t to, int part, int parts) {
+    // The part-th of `parts` shares of this thread's copies of a tile, and what one thread orders of the copy engine.
+    const auto copy = [&](uint32_t to, int part, int parts, uint32_t wanted) {
 #pragma unroll
-        for (int i = part * kCopiesA / parts; i < (part + 1) * kCopiesA / parts; ++i) copy_a.copy(to, i);
+        for (int i = part * kCopiesA / parts; i < (part + 1) * kCopiesA / parts; ++i) copy_a.copy(to, i, wanted);
+        if constexpr (!kEngine)
 #pragma unroll
-        for (int i = part * kCopiesB / parts; i < (part + 1) * kCopiesB / parts; ++i) copy_b.copy(to + kBytesA, i);
+            for (int i = part * kCopiesB / parts; i < (part + 1) * kCopiesB / parts; ++i)
+                copy_b.copy(to + kBytesA, i, wanted);
     };
     const auto order = [&](uint32_t to, uint32_t barrier, int k_tile) {
-        if (kEngine && threadIdx.x == 0) {
+        if (kEngine && threadIdx.x == 0 && k_tile < k_tiles) {
             ladder::arrive_expecting(barrier, kBytesB);
             ladder::load_tile(to + kBytesA, map_b, barrier, static_cast<int>(first_col), k_tile * BK);
         }
     };
 
 #pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage) {
-        if (stage < k_tiles) {
-            order(base + stage * kStage, filled + 8 * stage, stage);
-            copy(base + stage * kStage, 0, 1);
-            ladder::arrive_when_copied(filled + 8 * stage);
-        }
+    for (int stage = 0; stage < kAhead; ++stage) {
+        order(base + stage * kStage, filled + 8 * stage, stage);
+        copy(base + stage * kStage, 0, 1, stage < k_tiles);
+        ladder::arrive_when_copied(filled + 8 * stage);
         copy_a.next_tile();
         copy_b.next_tile();
     }
@@ -218,91 +227,68 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     const int lane_row = lane / 2 % kLanesM, lane_col = lane / (2 * kLanesM) * 2 + lane % 2;
     const int my_row = warp / kWarpsN * WM + lane_row * 4;
     const int my_col = warp % kWarpsN * WN + lane_col * 4;
-    const auto at = [&](int stage) { return reinterpret_cast<const float *>(shared + stage * kStage); };
+    const uint32_t read_a = kept(base + my_row * 4), read_b = kept(base + kBytesA + my_col * 4);
 
-    float acc[TM][TN];
-#pragma unroll
-    for (int i = 0; i < TM; ++i)
-#pragma unroll
-        for (int j = 0; j < TN; ++j) acc[i][j] = 0.0f;
-#if PIN
-    {
-        const uint32_t z = ladder::shared_address(zeros);
-#define LD(w,x,y,zz) asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(w), "=f"(x), "=f"(y), "=f"(zz) : "r"(z))
-#pragma unroll
-    for (int i = 0; i < TM; i += 4)
-#pragma unroll
-        for (int j = 0; j < TN; j += 4)
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                if (PIN == 1) LD(acc[i + e][j + 1], acc[i + e][j], acc[i + e][j + 3], acc[i + e][j + 2]);
-                if (PIN == 2) LD(acc[i + e][j], acc[i + e][j + 1], acc[i + e][j + 2], acc[i + e][j + 3]);
-                if (PIN == 3) LD(acc[i][j + e], acc[i + 1][j + e], acc[i + 2][j + e], acc[i + 3][j + e]);
-                if (PIN == 4) LD(acc[i + 1][j + e], acc[i][j + e], acc[i + 3][j + e], acc[i + 2][j + e]);
-            }
-    }
-#endif
-    float a[2][TM], b[2][TN];  // fragments of this k and of the next
-    ladder::RingPlace<STAGES> from, into;
-    into.stage = STAGES - 1;
-    ladder::wait_phase(filled, 0);
-    const float *source = at(0);
-    ladder::read_fragment<TM, kLaneM>(a[0], source + my_row);
-    ladder::read_fragment<TN, kLaneN>(b[0], source + BK * kRowA + my_col);
-
-    for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
-        const bool more = k_tile + STAGES - 1 < k_tiles;
-        const uint32_t to = base + into.stage * kStage;
-#pragma unroll
-        for (int k = 0; k < BK; ++k) {
-            if (k == FILL_AT && more) {
-                ladder::wait_phase(read + 8 * into.stage, into.parity ^ 1);
-                order(to, filled + 8 * into.stage, k_tile + STAGES - 1);
-            }
-            if (k >= FILL_AT && more) copy(to, k - FILL_AT, BK - FILL_AT);
-            if (k == BK - 1) {
-                if (more) ladder::arrive_when_copied(filled + 8 * into.stage);
-                __syncwarp();
-                if (lane == 0) ladder::arrive(read + 8 * from.stage);
-                from.advance();
-                if (k_tile + 1 < k_tiles) ladder::wait_phase(filled + 8 * from.stage, from.parity);
-                source = at(from.stage);
-            }
-            const int next = (k + 1) % BK;
-            ladder::read_fragment<TM, kLaneM>(a[(k + 1) % 2], source + next * kRowA + my_row);
-            ladder::read_fragment<TN, kLaneN>(b[(k + 1) % 2], source + BK * kRowA + next * kRowB + my_col);
+    float acc[TM][TN] = {};
+    float a[2][TM] = {}, b[2][TN] = {};  // fragments of two values of k
+    // acc += a b for one k, in the order that ptxas turns into the fewest bank conflicts.
+    const auto multiply = [&](const float(&x)[TM], const float(&y)[TN]) {
 #if ORDER == 0
 #pragma unroll
-            for (int i = 0; i < TM; ++i)
+        for (int i = 0; i < TM; ++i)
 #pragma unroll
-                for (int jj = 0; jj < TN; ++jj) {
-                    const int j = i % 2 ? TN - 1 - jj : jj;
-                    acc[i][j] += a[k % 2][i] * b[k % 2][j];
-                }
+            for (int j = 0; j < TN; ++j) {
+                const int jj = i % 2 ? TN - 1 - j : j;
+                acc[i][jj] += x[i] * y[jj];
+            }
 #elif ORDER == 1
 #pragma unroll
-            for (int j = 0; j < TN; ++j)
+        for (int j = 0; j < TN; ++j)
 #pragma unroll
-                for (int ii = 0; ii < TM; ++ii) {
-                    const int i = j % 2 ? TM - 1 - ii : ii;
-                    acc[i][j] += a[k % 2][i] * b[k % 2][j];
-                }
+            for (int i = 0; i < TM; ++i) {
+                const int ii = j % 2 ? TM - 1 - i : i;
+                acc[ii][j] += x[ii] * y[j];
+            }
 #elif ORDER == 2
 #pragma unroll
-            for (int i = 0; i < TM; ++i)
+        for (int i = 0; i < TM; ++i)
 #pragma unroll
-                for (int j = 0; j < TN; ++j) acc[i][j] += a[k % 2][i] * b[k % 2][j];
+            for (int j = 0; j < TN; ++j) acc[i][j] += x[i] * y[j];
 #else
 #pragma unroll
-            for (int j = 0; j < TN; ++j)
+        for (int j = 0; j < TN; ++j)
 #pragma unroll
-                for (int i = 0; i < TM; ++i) acc[i][j] += a[k % 2][i] * b[k % 2][j];
+            for (int i = 0; i < TM; ++i) acc[i][j] += x[i] * y[j];
 #endif
+    };
+
+    ladder::RingPlace<STAGES> from, into;
+    into.stage = kAhead;
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
+        const uint32_t offset = from.stage * kStage, to = base + into.stage * kStage;
+        const uint32_t wanted = k_tile + kAhead < k_tiles;
+        ladder::wait_phase(filled + 8 * from.stage, from.parity);
+        ladder::wait_phase(filled + kRead + 8 * into.stage, into.parity ^ 1);
+        order(to, filled + 8 * into.stage, k_tile + kAhead);
+        read_fragment<TM, kLaneM>(a[0], read_a + offset);
+        read_fragment<TN, kLaneN>(b[0], read_b + offset);
+        multiply(a[1], b[1]);  // the last k of the tile before; in the first round zeros
+#pragma unroll
+        for (int k = 0; k < BK - 1; ++k) {
+            read_fragment<TM, kLaneM>(a[(k + 1) % 2], read_a + offset + (k + 1) * kRowA * 4);
+            read_fragment<TN, kLaneN>(b[(k + 1) % 2], read_b + offset + (k + 1) * kRowB * 4);
+            copy(to, k, BK - 1, wanted);
+            multiply(a[k % 2], b[k % 2]);
         }
+        ladder::arrive_when_copied(filled + 8 * into.stage);
         copy_a.next_tile();
         copy_b.next_tile();
+        __syncwarp();
+        if (lane == 0) ladder::arrive(filled + kRead + 8 * from.stage);
+        from.advance();
         into.advance();
     }
+    multiply(a[1], b[1]);
 
 #pragma unroll
     for (int i = 0; i < TM; ++i) {
@@ -310,6 +296,8 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 #pragma unroll
         for (int j = 0; j < TN; j += 4) {
             const int64_t col = first_col + my_col + j / 4 * kLaneN;
+            // A 16-byte store wants four consecutive registers, and by way of it so does acc. An addition in between
+            // (which -0 would notice, so it is not optimised away) leaves acc where ptxas likes it.
             const auto value = [&](int e) { return acc[i][j + e] + 0.0f; };
             ladder::store4<kShape == kWhole>(C + row * N + col, make_float4(value(0), value(1), value(2), value(3)),
                                              row < M, N - col);

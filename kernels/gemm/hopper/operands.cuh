@@ -6,6 +6,8 @@
 //
 // Include after gemm.h.
 #pragma once
+#include <vector>
+
 #include "../../common/tensor_map.cuh"
 #include "../../common/wgmma.cuh"
 
@@ -109,6 +111,18 @@ cudaError_t resident_clusters(int *clusters, Kernel kernel, int blocks_each, int
     config.numAttrs = 1;
     if (const cudaError_t error = cudaOccupancyMaxActiveClusters(clusters, kernel, &config)) return error;
     return *clusters > 0 ? cudaSuccess : cudaErrorNotSupported;
+}
+
+// Puts the order of the tiles, `make(tiles_m, tiles_n)`, into device memory. The copy is over before any launch: it waits
+// for it. cudaErrorInvalidValue: more tiles one way than half a word of the table can say.
+template <class Make>
+cudaError_t plan_order(Plan *plan, Make make) {
+    if (plan->tiles_m > 0x10000 || plan->tiles_n > 0x10000) return cudaErrorInvalidValue;
+    const std::vector<uint32_t> order = make(plan->tiles_m, plan->tiles_n);
+    const size_t bytes = order.size() * sizeof(uint32_t);
+    if (const cudaError_t error = cudaMalloc(&plan->order, bytes)) return error;
+    if (const cudaError_t error = cudaMemcpy(plan->order, order.data(), bytes, cudaMemcpyHostToDevice)) return error;
+    return cudaStreamSynchronize(cudaStreamLegacy);
 }
 
 // Makes a plan with `fill`, and hands it out only if that succeeds.

@@ -68,4 +68,14 @@ inline std::vector<uint32_t> hilbert_order(uint32_t tiles_m, uint32_t tiles_n) {
     return order;
 }
 
+// The same as grouped_order, for a height that is known at run time, as a table.
+inline std::vector<uint32_t> band_order(uint32_t height, uint32_t tiles_m, uint32_t tiles_n) {
+    std::vector<uint32_t> order;
+    order.reserve(static_cast<size_t>(tiles_m) * tiles_n);
+    for (uint32_t first = 0; first < tiles_m; first += height)
+        for (uint32_t n = 0; n < tiles_n; ++n)
+            for (uint32_t m = first; m < tiles_m && m < first + height; ++m) order.push_back(packed_tile(m, n));
+    return order;
+}
+
 }  // namespace ladder
