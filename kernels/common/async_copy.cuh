@@ -10,6 +10,12 @@ __device__ __forceinline__ uint32_t shared_address(const void *pointer) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+// Has the compiler keep a value in a register: addresses of shared memory it would compute anew at each use.
+__device__ __forceinline__ uint32_t kept(uint32_t value) {
+    asm volatile("mov.b32 %0, %0;" : "+r"(value));
+    return value;
+}
+
 // One copy of kBytes. 16-byte copies go by L2 only (.cg): a tile is read once per block, so a line in L1 would
 // never be hit. 4-byte copies exist with .ca only. The L2 is asked for the whole 128-byte line: the rest of it
 // belongs to the next K tiles.

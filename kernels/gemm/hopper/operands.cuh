@@ -57,6 +57,8 @@ struct Plan {
     int blocks = 0;             // of a persistent kernel that run at once, or clusters of them
     uint32_t *order = nullptr;  // device memory: see tile_order.cuh
 
+    cudaError_t (*start)(const Plan &, cudaStream_t) = nullptr;  // where a plan chooses between kernels
+
     ~Plan() {
         if (order != nullptr) cudaFree(order);
     }
