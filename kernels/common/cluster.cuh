@@ -1,4 +1,6 @@
-// Thread block clusters in raw PTX: the barrier of a cluster, addresses in its other blocks, and the launch.
+// Thread block clusters in raw PTX: blocks that run at the same time on neighbouring multiprocessors and reach one another's
+// shared memory: their barrier, addresses in the other blocks, and the launch. A cluster of k blocks along x holds the
+// blocks k i to k i + k - 1, so that blockIdx.x % k is the place in it.
 //
 // <cooperative_groups.h> says the same and adds seconds to the compile of each file.
 #pragma once
@@ -27,6 +29,11 @@ __device__ __forceinline__ void cluster_arrive() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// All threads of all blocks of the cluster, in any order of warps and lanes; what was written before is seen after.
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
 
 // The shared-memory address in block `rank` of the cluster of what lies at this address in one's own.
 __device__ __forceinline__ uint32_t remote_address(uint32_t own, unsigned rank) {

@@ -6,7 +6,7 @@
 #pragma once
 #include "../common/async_copy.cuh"
 #include "../common/cluster.cuh"
-#include "../common/mbarrier.cuh"
+#include "../common/bulk_copy.cuh"
 #include "moments.cuh"
 
 namespace ladder {

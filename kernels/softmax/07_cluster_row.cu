@@ -15,7 +15,7 @@
 // Sizes    N up to 131072. Rows that do not begin on 16 bytes go element by element.
 #include "../common/async_copy.cuh"
 #include "../common/cluster.cuh"
-#include "../common/mbarrier.cuh"
+#include "../common/bulk_copy.cuh"
 #include "tally.cuh"
 
 constexpr int kEach = 32;

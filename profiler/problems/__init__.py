@@ -25,6 +25,9 @@ BASELINES: dict[str, tuple[str, str]] = {
     "rmsnorm": ("torch", "rmsnorm/torch_rmsnorm.py:rms_norm"),
 }
 
+#: Name -> contracts that no library offers, and that whose baseline they are compared with.
+BASELINE_DTYPES: dict[str, dict[str, str]] = {"gemm": {"tf32x3": "fp32"}}
+
 #: Name -> the sizes that are timed, and those that are only verified, where the command line says none.
 SIZES: dict[str, list[list[int]]] = {
     "gemm": [[4096, 4096, 4096]],
