@@ -186,7 +186,7 @@ def _build_one(run: Run, variant: Variant, files: Layout) -> Built:
     )
     argv = arguments("nvcc", output=LIBRARY)
     if tools.nvcc is None:
-        found = None if run.settings.force else _any_build(files, argv)
+        found = None if run.settings.force else _any_build(variant, files, argv)
         why = tools.why_missing("nvcc") or "nvcc was not found"
         return found or Built(status="not_run", reason=f"not built: {why}")
     compiler = compiler_text(tools)
@@ -201,12 +201,12 @@ def _build_one(run: Run, variant: Variant, files: Layout) -> Built:
     try:
         cached = None if run.settings.force else _cached(key)
         if cached is not None:
-            return _finished(facts, cached, cached=True)
+            return _finished(facts, cached, variant.build.refuse, cached=True)
         if tools.host_compiler is None:
             return Built(status="not_run", reason=f"not built: {tools.why_missing('host_compiler')}")
         library = library_folder(tools.nvcc.path)
         nvcc = partial(arguments, tools.nvcc.path, library=library)
-        return _in_terms_of_the_call(run, variant, _compile(run, files, nvcc, facts, _inputs(files, argv)))
+        return _in_terms_of_the_call(run, variant, _compile(run, variant, files, nvcc, facts, _inputs(files, argv)))
     except OSError as error:
         raise LadderError(
             f"cannot use the build cache: {error.filename or ''}: {error.strerror or error}",
@@ -215,7 +215,12 @@ def _build_one(run: Run, variant: Variant, files: Layout) -> Built:
 
 
 def _compile(
-    run: Run, files: Layout, arguments: Callable[..., list[str]], facts: Mapping[str, Any], inputs: str
+    run: Run,
+    variant: Variant,
+    files: Layout,
+    arguments: Callable[..., list[str]],
+    facts: Mapping[str, Any],
+    inputs: str,
 ) -> Built:
     folder, timeout = build_folder(facts["key"]), run.settings.timeout_s
     # Line information keeps the path of what was compiled, so that is the entry's own final folder.
@@ -245,15 +250,15 @@ def _compile(
         (work / COMMAND).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         for name in (LIBRARY, LOG, COMMAND):
             (work / name).replace(folder / name)
-        return _finished(facts, record, cached=False)
+        return _finished(facts, record, variant.build.refuse, cached=False)
     except process.ToolMissing as error:
         return Built(status="not_run", reason=f"not built: nvcc cannot be started: {error}")
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _finished(facts: Mapping[str, Any], record: Mapping[str, Any], *, cached: bool) -> Built:
-    """Return a build whose library exports what it must; ``build_failed`` when it does not."""
+def _finished(facts: Mapping[str, Any], record: Mapping[str, Any], refuse: Sequence[str], *, cached: bool) -> Built:
+    """Return a build whose library exports what it must; ``build_failed`` when it does not, or is refused."""
     folder = build_folder(facts["key"])
     log = (folder / LOG).read_text(encoding="utf-8", errors="replace")
     try:
@@ -262,7 +267,10 @@ def _finished(facts: Mapping[str, Any], record: Mapping[str, Any], *, cached: bo
         return Built(status="build_failed", reason=f"nvcc wrote an unusable library: {error}", log=log)
     if _ENTRY_POINT not in exported:
         return Built(status="build_failed", reason=_absent(facts), log=log)
-    warnings = sorted({" ".join([w.code, w.text]).strip() for w in ptxas.parse(log).warnings})
+    said = ptxas.parse(log)
+    if refused := ptxas.refusal(said, refuse):
+        return Built(status="build_failed", reason=refused, log=log)
+    warnings = sorted({" ".join([w.code, w.text]).strip() for w in said.warnings})
     return Built(
         {
             **facts,
@@ -295,7 +303,7 @@ def _cached(key: str) -> Mapping[str, Any] | None:
     return None
 
 
-def _any_build(files: Layout, argv: Sequence[str]) -> Built | None:
+def _any_build(variant: Variant, files: Layout, argv: Sequence[str]) -> Built | None:
     """Return a build of the same inputs by any compiler, the newest first: what is left where nvcc is not."""
     wanted = _inputs(files, argv)
     folders = sorted((cache_root() / "builds").glob(f"*/{COMMAND}"), key=lambda p: p.stat().st_mtime, reverse=True)
@@ -303,8 +311,8 @@ def _any_build(files: Layout, argv: Sequence[str]) -> Built | None:
         record = _cached(file.parent.name)
         if record is not None and record.get("inputs") == wanted:
             shown = {name: path.name for name, path in files.originals.items()}
-            facts = {key: record[key] for key in ("arch", "compiler", "command")}
-            return _finished({"key": file.parent.name, **facts, "files": shown}, record, cached=True)
+            facts, refuse = {key: record[key] for key in ("arch", "compiler", "command")}, variant.build.refuse
+            return _finished({"key": file.parent.name, **facts, "files": shown}, record, refuse, cached=True)
     return None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 
 from profiler.problem_file import ProblemLiterals
-from profiler.problems import BASELINES, CHECK_SIZES, SIZES
+from profiler.problems import BASELINE_DTYPES, BASELINES, CHECK_SIZES, SIZES
 
 _ODD = [67, 131, 35, 5, 3]  # for a problem of one's own: small, and no multiple of anything
 
@@ -34,8 +34,13 @@ class Draft:
     def baseline(self) -> tuple[str, str] | None:
         """The baseline's name and function; None when the problem has none, or when the variant itself is it."""
         prefix, function = BASELINES.get(self.problem, ("", ""))
-        name = f"{prefix}_{self.dtype}"
+        name = f"{prefix}_{self.baseline_dtype}"
         return (name, function) if function and name.lower() != self.name.lower() else None
+
+    @property
+    def baseline_dtype(self) -> str:
+        """The baseline's contract: the variant's own, or the one that it stands in for."""
+        return BASELINE_DTYPES.get(self.problem, {}).get(self.dtype, self.dtype)
 
     @property
     def check_sizes(self) -> list[list[int]]:
@@ -84,6 +89,8 @@ def draft_text(draft: Draft, head: Sequence[str] = (), *, commented: bool = Fals
         lines.append("    idea: one sentence for the report")
     if baseline is not None:
         lines += [f"  - name: {_word(baseline[0])}", f"    python: {_word(baseline[1])}"]
+        if draft.baseline_dtype != draft.dtype:
+            lines.append(f"    dtype: {_word(draft.baseline_dtype)}")
     return "\n".join(lines) + "\n"
 
 

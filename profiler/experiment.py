@@ -239,10 +239,12 @@ def _command(row: NamedVariant, defaults: DefaultKeys, argv: tuple[str, ...], pa
 def _build_options(layers: Sequence[BuildKeys], path: Path) -> BuildOptions:
     """Return the layers as one: lists add up, single values are the last one given."""
     given = {key: getattr(layer, key) for layer in layers for key in ("std", "arch") if key in layer.model_fields_set}
+    refused = [layer.refuse for layer in layers if "refuse" in layer.model_fields_set]
     folders = [find_source(folder, path, folder=True) for layer in layers for folder in layer.include]
     return BuildOptions(
         flags=tuple(flag for layer in layers for flag in layer.flags),
         include=tuple(folder for folder in folders if folder is not None),
         link=tuple(item for layer in layers for item in layer.link),
+        refuse=tuple(refused[-1]) if refused else BuildOptions().refuse,
         **given,
     )

@@ -25,6 +25,7 @@ class BuildOptions:
     include: tuple[Path, ...] = ()
     link: tuple[str, ...] = ()
     arch: str = "auto"
+    refuse: tuple[str, ...] = ("serialised_wgmma",)  #: or ``spills``: what fails a build that nvcc accepts
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,9 @@ class BuildKeys(Strict):
     )
     link: list[Text] = Field(default=[], description="What to link, such as `-lcublas`.")
     arch: Arch = Field(default="auto", description="Real architecture to build for; `auto` is the GPU's own.")
+    refuse: list[Annotated[Literal["serialised_wgmma", "spills"], BeforeValidator(as_text)]] = Field(
+        default=["serialised_wgmma"], description="What fails the build, though the compiler only remarks on it."
+    )
 
 
 class MeasureKeys(Strict):

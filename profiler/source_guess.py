@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from profiler.model import ProblemRef
 from profiler.problem import In, InOut, Out, Scalar
-from profiler.problem_file import ProblemFileError, ProblemLiterals, read_literals
+from profiler.problem_file import ProblemFileError, ProblemLiterals, literals_of, read_literals
 from profiler.problems import REGISTRY
 from profiler.python_source import PythonSourceError, parse_python
 
@@ -55,8 +56,9 @@ def guess_problem(text: str, path: Path) -> Guess | None:
     """
     included = set(_INCLUDE.findall(text))
     for name in REGISTRY:
-        if name in included:
-            return Guess(name, f'the source includes "{name}.h"')
+        header = literals_of(ProblemRef(name, None, {}, (), (), {})).name
+        if header in included:
+            return Guess(name, f'the source includes "{header}.h"')
     beside = list(problems_beside(path.parent))
     for kind, literals in beside:
         if literals.name in included:

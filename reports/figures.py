@@ -141,7 +141,16 @@ def _ladder_bars(
                 hovertext=[_bar_text(row, scale, unit) for _, row in bars],
                 hovertemplate="%{hovertext}<extra></extra>",
             )  # fmt: skip
-    widest = max((row.rate or 0) / scale for row in rows)
+    for dtype in dtypes:
+        mine_at = [(y, row.copy) for y, row in places if row.dtype == dtype and row.copy is not None]
+        if mine_at:  # the roof of a problem that memory bounds
+            figure.trace(
+                tags, type="scatter", mode="lines", name=mine_at[0][1].kind, x=[mine_at[0][1].rate / scale] * 2,
+                y=[mine_at[0][0] - 0.5, mine_at[-1][0] + 0.5], line={"color": "@muted", "width": 1.5, "dash": "dash"},
+                hovertemplate=f"{mine_at[0][1].kind} of the same bytes: "
+                f"{formatting.number(mine_at[0][1].rate / scale)} {unit}<extra></extra>",
+            )  # fmt: skip
+    widest = max(max(row.rate or 0, row.copy.rate if row.copy else 0) / scale for row in rows)
     for y, row in places:
         text = formatting.number((row.rate or 0) / scale)
         if row.ratio is not None and not row.is_baseline:

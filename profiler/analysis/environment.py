@@ -8,6 +8,7 @@ from typing import Any
 
 from profiler.analysis import formatting
 from profiler.analysis.rundata import WHY_TEXT, RunData
+from profiler.controls import parse_row_name
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -197,7 +198,11 @@ def controls(data: RunData) -> Pairs:
     for row in data.rows.get("ceilings", ()):
         if row["origin"] == "measured" and row["value"]:
             clock = f" at {row['clock_mhz'] / 1e3:.3f} GHz" if row["clock_mhz"] else ""
-            pairs.append((str(row["name"]), f"{formatting.si(row['value'], str(row['unit']))}{clock}"))
+            control = parse_row_name(str(row["name"]))
+            name = (
+                f"{control[0]} of the bytes at {formatting.size(control[1])}, {control[2]}" if control else row["name"]
+            )
+            pairs.append((str(name), f"{formatting.si(row['value'], str(row['unit']))}{clock}"))
     return tuple(pairs)
 
 

@@ -7,7 +7,7 @@ stand between the facts; a line that is not understood is passed over, and a fac
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -69,6 +69,22 @@ class PtxasLog:
     def for_arch(self, arch: str) -> tuple[KernelResources, ...]:
         """Return the kernels of one architecture, in the order of the log."""
         return tuple(kernel for kernel in self.kernels if kernel.arch == arch)
+
+
+def refusal(log: PtxasLog, refuse: Collection[str]) -> str:
+    """Return why a build is refused, by what ``refuse`` names (see ``BuildOptions``); empty when it is not."""
+    if "serialised_wgmma" in refuse:
+        for warning in log.warnings:
+            if warning.serialises_wgmma:
+                return f"ptxas serialises wgmma: {' '.join([warning.code, warning.text]).strip()} (build.refuse)"
+    if "spills" in refuse:
+        spilled = max(((k.spill_store_bytes or 0) + (k.spill_load_bytes or 0) for k in log.kernels), default=0)
+        if spilled:
+            many = sum(bool(k.spill_store_bytes or k.spill_load_bytes) for k in log.kernels)
+            return (
+                f"{many} of {len(log.kernels)} kernels spill, {spilled} bytes stored and loaded at most (build.refuse)"
+            )
+    return ""
 
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for '(sm_\w+)'")

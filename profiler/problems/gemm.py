@@ -1,4 +1,4 @@
-"""Matrix product: C = A B, in FP32 or in BF16 with FP32 accumulation."""
+"""Matrix product: C = A B, in FP32, in FP32 by three TF32 products, or in BF16 or FP16 with FP32 accumulation."""
 
 from __future__ import annotations
 
@@ -10,11 +10,26 @@ from profiler.problem import Arg, In, Mutation, Out, Problem, Scalar, Tensors
 
 _LAMBDA = 8.0
 _LEAST_TERMS = 4
-#: Unit roundoff of one accumulation step by contract. FP32: round to nearest, 2^-24. BF16: products of two bfloat16 are
-#: exact in FP32; tensor cores align the addends and truncate them with no or few guard bits (Fasi, Higham, Mikaitis,
-#: Pranesh: Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7:e330, 2021): up to 2^-23 for each of the
-#: sum and the addends of a step, taken together as 2^-22.
-_UNIT: dict[str, float] = {"fp32": 2.0**-24, "bf16": 2.0**-22}
+#: Unit roundoff of one accumulation step by contract.
+#:
+#: fp32: round to nearest, 2^-24.
+#:
+#: bf16, fp16: products of two such numbers (8 or 11 bits of significand) are exact in FP32; tensor cores align the
+#: addends and truncate them with no or few guard bits (Fasi, Higham, Mikaitis, Pranesh: Numerical behavior of NVIDIA
+#: tensor cores, PeerJ Computer Science 7:e330, 2021): up to 2^-23 for each of the sum and the addends of a step, taken
+#: together as 2^-22.
+#:
+#: tf32x3: a number is split as a = h + l + r with h and l in TF32 (11 bits), both rounded to nearest: |l| <= 2^-11 |a|
+#: and |r| <= 2^-22 |a|. Of a b the products h h', h l' and l h' are added; l l', r b and a r' are lost, 3 * 2^-22 |a b|
+#: at most. The three are exact in FP32 and added in steps of 4 terms or more: at most 3 K / 4 additions of 2^-22 each
+#: as above. With lambda and the root of K from :meth:`Gemm.tolerance`, 8 sqrt(3 K / 4) 2^-22 + 3 * 2^-22 is at most
+#: 8 sqrt(K) 2^-22 for K >= 8 (fewer terms make too few additions to matter): one unit of 2^-22 covers both, and is four
+#: times that of fp32. A kernel that lets the tensor cores sum all of K is within it, but errs more than FFMA at long K,
+#: since truncation has a sign; partial sums added in FP32 registers do not (Ootomo, Yokota: Recovering single precision
+#: accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance, International Journal of High
+#: Performance Computing Applications 36(4), 2022). One TF32 product alone, wrong by up to 2^-10, fails where K is
+#: small: have a check size with a K below 100.
+_UNIT: dict[str, float] = {"fp32": 2.0**-24, "tf32x3": 2.0**-22, "bf16": 2.0**-22, "fp16": 2.0**-22}
 
 
 class Gemm(Problem):
@@ -23,12 +38,16 @@ class Gemm(Problem):
     name: ClassVar[str] = "gemm"
     dims: ClassVar[tuple[str, ...]] = ("M", "N", "K")
     options: ClassVar[Mapping[str, tuple[str, ...]]] = {"layout": ("nn", "nt")}
-    dtypes: ClassVar[tuple[str, ...]] = ("fp32", "bf16")
+    dtypes: ClassVar[tuple[str, ...]] = ("fp32", "bf16", "fp16", "tf32x3")
     distributions: ClassVar[tuple[str, ...]] = ("normal", "uniform")
     args: ClassVar[tuple[Arg | Scalar, ...]] = (
-        In("A", "M K", {"fp32": "float32", "bf16": "bfloat16"}),
-        In("B", {"layout=nn": "K N", "layout=nt": "N K"}, {"fp32": "float32", "bf16": "bfloat16"}),
-        Out("C", "M N", {"fp32": "float32", "bf16": "bfloat16"}),
+        In("A", "M K", {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "tf32x3": "float32"}),
+        In(
+            "B",
+            {"layout=nn": "K N", "layout=nt": "N K"},
+            {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "tf32x3": "float32"},
+        ),
+        Out("C", "M N", {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "tf32x3": "float32"}),
     )
 
     @classmethod

@@ -302,7 +302,8 @@ def test_what_was_built_is_kept_without_paths_of_this_machine(bench: Bench, tmp_
 
 @pytest.mark.usefixtures("fake_tools")
 def test_static_rows_of_a_built_variant(bench: Bench) -> None:
-    run = bench.run(bench.variant("v", f"// FAKE_NVCC: serialised\n{KERNEL}"))
+    text = f"// FAKE_NVCC: serialised\n{KERNEL}"
+    run = bench.run(bench.variant("v", text, build=BuildOptions(refuse=())))
     assert "C7510" in run.builds["v"]["warnings"][0]
     static_stage(run)
     found = metrics(run, "v")
@@ -315,6 +316,19 @@ def test_static_rows_of_a_built_variant(bench: Bench) -> None:
     assert found[kernel, "ptxas.spill_store_bytes"]["value"] == 0
     assert found["", "ptxas.wgmma_serialised"]["value"] == 1
     assert rows(run)["v"]["binary_hash"] is not None
+
+
+@pytest.mark.usefixtures("fake_tools")
+def test_serialised_wgmma_fails_the_build_unless_it_is_asked_for(bench: Bench) -> None:
+    variant = bench.variant("v", f"// FAKE_NVCC: serialised\n{KERNEL}")
+    for run in (bench.run(variant), bench.run(variant)):  # compiled, then from the cache
+        row = rows(run)["v"]
+        assert row["status"] == "build_failed"
+        assert row["reason"].startswith("ptxas serialises wgmma: C7510 Potential Performance Loss")
+        assert run.builds == {}
+    again = bench.run(replace(variant, build=BuildOptions(refuse=())))  # the same entry of the cache, accepted
+    assert rows(again)["v"]["status"] == "ok"
+    assert again.builds["v"]["cached"]
 
 
 @pytest.mark.parametrize(

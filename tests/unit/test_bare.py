@@ -82,6 +82,13 @@ def test_a_function_is_triton_or_python_and_needs_no_second_baseline(tmp_path: P
     assert [(v.name, v.kind) for v in triton.variants] == [("t", "triton"), ("cublas_fp32", "python")]
 
 
+def test_a_contract_without_a_library_is_compared_with_the_one_it_stands_in_for(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text("import triton\ndef f(a, b, *, out): ...\n")
+    made = bare_experiment(f"{tmp_path}/t.py:f", BareFlags("gemm", dtype="tf32x3"))
+    assert [(v.name, v.dtype) for v in made.variants] == [("t", "tf32x3"), ("cublas_fp32", "fp32")]
+    assert made.baseline == {"tf32x3": "cublas_fp32"}
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -183,14 +190,16 @@ def test_init_says_what_it_could_not_guess(tmp_path: Path) -> None:
 
 
 def test_shipped_kernels_are_guessed_right(root: Path) -> None:
-    for path in sorted([*(root / "kernels/gemm/fp32").glob("*.cu"), *(root / "kernels/gemm/bf16").glob("*.cu")]):
+    for path in sorted(
+        path for dtype in ("fp32", "bf16", "fp16", "tf32x3") for path in (root / "kernels/gemm" / dtype).glob("*.cu")
+    ):
         text = path.read_text()
         guess = guess_problem(text, path)
         assert guess is not None
         assert (guess.value, exports_launch(text)) == ("gemm", True)
         assert guess_dtype(text, path, gemm()).value == path.parent.name
         made = bare_experiment(str(path), BareFlags("gemm"))
-        assert made.baseline == {path.parent.name: f"cublas_{path.parent.name}"}
+        assert made.baseline == {path.parent.name: "cublas_" + path.parent.name.replace("tf32x3", "fp32")}
 
 
 def test_a_table_of_numbers_is_passed_over_at_once() -> None:

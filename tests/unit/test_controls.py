@@ -14,6 +14,7 @@ from make_run import make_run as make_ladder
 
 from profiler import frames
 from profiler.analysis.ladder import LadderRow, ladder_rows, verdict_lines
+from profiler.analysis.roofline import roofline
 from profiler.analysis.rundata import RunData
 from profiler.cli.ladder_table import copy_text, ladder_document
 from profiler.controls import Control, controls_for, is_control, memory_bound, parse_row_name, row_name
@@ -21,6 +22,7 @@ from profiler.model import Variant
 from profiler.problem import Arg, In, InOut, Out, Problem, Scalar
 from profiler.problems.gemm import Gemm
 from profiler.timing import time_stage
+from reports.render import render_run
 
 
 class Scale(Problem):
@@ -169,3 +171,27 @@ def test_without_a_control_the_row_says_why(tmp_path: Path) -> None:
     assert rows["naive"].copy is None
     assert rows["naive"].copy_why == "no copy of the same bytes was timed in this run"
     assert copy_text(rows["naive"]) == "-"
+
+
+def test_the_page_has_the_share_its_rate_and_the_line_of_the_copy(tmp_path: Path) -> None:
+    run = make_ladder(tmp_path / "run")
+    run.manifest["problem"]["flops"] = {LADDER_SIZE: None}
+    run.save()
+    rows = frames.rows_of(run.frame("ceilings"))
+    rows.append(
+        {"name": f"copy@{LADDER_SIZE}@fp32", "level_or_pipe": "dram", "value": 4e12, "unit": "B/s", "clock_mhz": None,
+         "origin": "measured"}
+    )  # fmt: skip
+    run.write_frame("ceilings", rows)
+    page = render_run(run.path).read_text(encoding="utf-8")
+    assert "Of copy" in page
+    assert "a kernel that copies the same bytes, timed in the same rounds: 4.00 TB/s" in page
+    assert "copy of the bytes at 4096³, fp32" in page  # among the controls
+    assert "copy of the same bytes: 4" in page  # in the chart
+    roofs = {roof.label for roof in roofline(RunData.load(run), LADDER_SIZE).roofs}
+    assert not any("@" in label for label in roofs)
+
+
+def test_other_problems_have_no_such_column(tmp_path: Path) -> None:
+    page = render_run(make_ladder(tmp_path / "run").path).read_text(encoding="utf-8")
+    assert "Of copy" not in page

@@ -188,9 +188,9 @@ AVG = "'Avg ([0-9.]+) ms'"
          "among problem.sizes"),
         ("  dtype: fp32\n", "  idea: x\n", "baseline: {|fp32", "baseline.fp32: no variant has the dtype 'fp32'"),
         ("  dtype: fp32\n", "  idea: x\n", "- |name: tile", "variants[1]: dtype is required: the numeric contract"),
-        ("  dtype: fp32\n", "  dtype: fp23\n", "|fp23", "defaults.dtype: gemm has no contract 'fp23'; supported: fp32, bf16, "
+        ("  dtype: fp32\n", "  dtype: fp23\n", "|fp23", "defaults.dtype: gemm has no contract 'fp23'; supported: fp32, bf16, fp16, tf32x3, "
          'did you mean "fp32"?'),
-        ("dtype: bf16", "dtype: fp8", "|fp8", "variants[4].dtype: gemm has no contract 'fp8'; supported: fp32, bf16"),
+        ("dtype: bf16", "dtype: fp8", "|fp8", "variants[4].dtype: gemm has no contract 'fp8'; supported: fp32, bf16, fp16"),
         ("name: mine", "name: naive", "name: |naive\n    cuda: naive.cu\n    call", "variants[2].name: naive is the name of the "
          "variant in line 20 already"),
         ("name: mine", "name: Naive", "|Naive", "variants[2].name: Naive and naive (line 20) differ in case only"),

@@ -15,6 +15,8 @@ NORM = read_literals(Path(__file__).parent / "data" / "problem.py", "Norm")
 CASES: list[tuple[ProblemShape, str, dict[str, str]]] = [
     (Gemm, "fp32", {"layout": "nn"}),
     (Gemm, "bf16", {"layout": "nt"}),
+    (Gemm, "fp16", {"layout": "nt"}),
+    (Gemm, "tf32x3", {"layout": "nn"}),
     (NORM, "bf16->e4m3", {"residual": "add"}),
     (NORM, "fp16", {"residual": "none"}),
 ]
@@ -69,6 +71,11 @@ def test_what_changes_with_contract_and_options() -> None:
     assert "#define GEMM_LAYOUT_NT 1\n#define GEMM_DTYPE_BF16 1\n" in text
     assert "    const __nv_bfloat16 *B;  // N x K, row-major\n" in text
     assert header_text(Gemm, "fp32", {}) == GEMM_FP32
+    half = header_text(Gemm, "fp16", {"layout": "nt"})
+    assert "#include <cuda_fp16.h>\n" in half
+    assert "    const __half *A;  // M x K, row-major\n" in half
+    named = GEMM_FP32.replace("`fp32`", "`tf32x3`").replace("DTYPE_FP32", "DTYPE_TF32X3")
+    assert header_text(Gemm, "tf32x3", {"layout": "nn"}) == named
 
 
 def test_mixed_contracts_scalars_and_inout() -> None:

@@ -19,6 +19,7 @@ from profiler.problems.gemm import Gemm
 
 DATA = Path(__file__).parent / "data"
 INIT = {"distribution": "normal", "seed": 0}
+CONTRACTS = ["fp32", "bf16", "fp16", "tf32x3"]
 
 
 def ref(kind: str, file: Path | None = None) -> ProblemRef:
@@ -39,7 +40,7 @@ def test_literals_are_what_the_class_says(kind: str) -> None:
     found, defined = literals_of(ref(kind)), problem_class(ref(kind))
     for field in ("name", "dims", "options", "dtypes", "args"):
         assert getattr(found, field) == getattr(defined, field)
-    assert found.chosen({}) == {"layout": "nn"}
+    assert found.chosen({}) == {name: allowed[0] for name, allowed in defined.options.items()}
 
 
 def test_counts_are_exact() -> None:
@@ -56,7 +57,7 @@ def test_tolerance_grows_with_the_root_of_k() -> None:
         return Gemm.tolerance({"M": 1, "N": 1, "K": k}, contract)
 
     assert at(4096) == 8 * 64 * 2.0**-24
-    assert at(4096, "bf16") == 8 * 64 * 2.0**-22
+    assert at(4096, "bf16") == at(4096, "fp16") == at(4096, "tf32x3") == 4 * at(4096)
     assert at(16384) == 2 * at(4096)
     assert at(1) == at(4) == 2.0**-20
 
@@ -113,7 +114,7 @@ needs_torch = pytest.mark.torch
 
 
 @needs_torch
-@pytest.mark.parametrize("contract", ["fp32", "bf16"])
+@pytest.mark.parametrize("contract", CONTRACTS)
 @pytest.mark.parametrize("layout", ["nn", "nt"])
 @pytest.mark.parametrize("distribution", ["normal", "uniform"])
 def test_inputs_are_seeded_and_of_the_contracts_type(contract: str, layout: str, distribution: str) -> None:
@@ -123,7 +124,8 @@ def test_inputs_are_seeded_and_of_the_contracts_type(contract: str, layout: str,
     assert {name: tuple(t.shape) for name, t in inputs.items()} == {
         "A": (60, 70), "B": (70, 50) if layout == "nn" else (50, 70),
     }  # fmt: skip
-    assert {t.dtype for t in inputs.values()} == {torch.float32 if contract == "fp32" else torch.bfloat16}
+    types = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    assert {t.dtype for t in inputs.values()} == {types.get(contract, torch.float32)}
     assert all(t.is_contiguous() for t in inputs.values())
     assert reference.dtype == magnitude.dtype == torch.float64
     again = Gemm.inputs(dims, contract, options, {"distribution": distribution}, 1, "cpu")
@@ -160,7 +162,7 @@ def test_reference_is_the_product() -> None:
 @settings(max_examples=40)
 @given(
     m=st.integers(1, 40), n=st.integers(1, 40), k=st.sampled_from([1, 2, 3, 7, 35, 128, 1000]),
-    contract=st.sampled_from(["fp32", "bf16"]), layout=st.sampled_from(["nn", "nt"]), seed=st.integers(0, 2**31),
+    contract=st.sampled_from(CONTRACTS), layout=st.sampled_from(["nn", "nt"]), seed=st.integers(0, 2**31),
     distribution=st.sampled_from(["normal", "uniform"]),
 )  # fmt: skip
 def test_right_answers_pass_whatever_the_order_of_their_sums(
@@ -189,7 +191,7 @@ def test_right_answers_pass_whatever_the_order_of_their_sums(
 
 
 @needs_torch
-@pytest.mark.parametrize("contract", ["fp32", "bf16"])
+@pytest.mark.parametrize("contract", CONTRACTS)
 @pytest.mark.parametrize("layout", ["nn", "nt"])
 @pytest.mark.parametrize("size", [(64, 64, 64), (67, 131, 35), (256, 128, 4096), (1, 33, 500), (33, 1, 500), (5, 4, 1)])
 def test_wrong_answers_do_not_pass(contract: str, layout: str, size: tuple[int, int, int]) -> None:
@@ -205,6 +207,66 @@ def test_wrong_answers_do_not_pass(contract: str, layout: str, size: tuple[int, 
         found = judge(mutation.outputs["C"].to(dtype), reference, magnitude, Gemm.tolerance(dims, contract), dtype)
         assert not found.ok, mutation.name
         assert found.error > Gemm.tolerance(dims, contract)
+
+
+def in_tf32(x: Any) -> Any:
+    """Round float32 to TF32 as cvt.rna does: to nearest in 11 bits, ties away from zero."""
+    torch = pytest.importorskip("torch")
+    return ((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+def truncated(x: Any) -> Any:
+    """Round float64 to float32 towards zero."""
+    torch = pytest.importorskip("torch")
+    nearest = x.float()
+    beyond = nearest.double().abs() > x.abs()
+    return torch.where(beyond, torch.nextafter(nearest, torch.zeros_like(nearest)), nearest)
+
+
+def by_tensor_core(a: Any, b: Any, terms: int, promote: int) -> Any:
+    """A B from TF32 parts: sums of `terms` exact products added with truncation, every `promote` of K to nearest."""
+    torch = pytest.importorskip("torch")
+    high, high_b = in_tf32(a), in_tf32(b)
+    low, low_b = in_tf32(a - high), in_tf32(b - high_b)
+    total = torch.zeros(a.shape[0], b.shape[1])
+    for start in range(0, a.shape[1], promote):
+        part = torch.zeros_like(total)
+        for at in range(start, min(start + promote, a.shape[1]), terms):
+            k = slice(at, min(at + terms, start + promote))
+            for left, right in ((low, high_b), (high, low_b), (high, high_b)):
+                part = truncated(part.double() + left[:, k].double() @ right[k].double())
+        total += part
+    return total
+
+
+@needs_torch
+@pytest.mark.parametrize("k", [1, 3, 35, 999, 4096])
+def test_three_tf32_products_pass_and_one_does_not(k: int) -> None:
+    torch = pytest.importorskip("torch")
+    from profiler.judge import judge
+
+    dims = {"M": 48, "N": 64, "K": k}
+    inputs, reference, magnitude, _ = case(dims, "tf32x3")
+    a, b = inputs["A"], inputs["B"]
+    tolerance = Gemm.tolerance(dims, "tf32x3")
+
+    def error(output: Any) -> float:
+        return judge(output, reference, magnitude, tolerance, "float32").error
+
+    one_by_one = torch.zeros(48, 64)
+    for index in range(k):
+        one_by_one += a[:, index : index + 1] * b[index : index + 1, :]
+    within = by_tensor_core(a, b, 4, 10**6)  # the tensor cores sum all of K
+    promoted = by_tensor_core(a, b, 4, 64)
+    assert error(within) <= tolerance / 2
+    assert error(promoted) <= tolerance / 8
+    if k > 100:  # the split itself costs up to 3 * 2^-22, which shows in short sums
+        assert error(promoted) <= 4 * error(one_by_one)
+    if k == 4096:
+        assert error(within) > 2 * error(promoted)  # what promotion is for
+    single = in_tf32(a) @ in_tf32(b)
+    if k <= 100:
+        assert error(single) > tolerance
 
 
 @needs_torch

@@ -52,6 +52,17 @@ def test_serialised_wgmma_is_told_from_other_advice() -> None:
     assert [(w.code, w.serialises_wgmma) for w in advice] == [("C7517", False)]
 
 
+def test_a_build_is_refused_for_what_is_named_and_only_for_that() -> None:
+    serialised = ptxas.parse(TEXTS["cuda12_wgmma"])
+    assert ptxas.refusal(serialised, ("serialised_wgmma",)).startswith("ptxas serialises wgmma: C7510 ")
+    assert ptxas.refusal(serialised, ()) == ""
+    both = ("serialised_wgmma", "spills")
+    assert ptxas.refusal(ptxas.parse(TEXTS["wgmma_advice"]), both) == ""
+    spilled = ptxas.parse(TEXTS["cuda13_two_archs"])
+    assert ptxas.refusal(spilled, ("serialised_wgmma",)) == ""
+    assert ptxas.refusal(spilled, both) == "2 of 10 kernels spill, 88 bytes stored and loaded at most (build.refuse)"
+
+
 def test_a_failed_kernel_has_no_numbers() -> None:
     (kernel,) = ptxas.parse("ptxas info    : Compiling entry function '_Z1kv' for 'sm_90a'\n").kernels
     assert (kernel.registers, kernel.stack_bytes, kernel.shared_bytes) == (None, None, None)

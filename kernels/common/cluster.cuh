@@ -1,0 +1,62 @@
+// Thread block clusters in raw PTX: blocks that run at the same time on neighbouring multiprocessors and reach one another's
+// shared memory: their barrier, addresses in the other blocks, and the launch. A cluster of k blocks along x holds the
+// blocks k i to k i + k - 1, so that blockIdx.x % k is the place in it.
+//
+// <cooperative_groups.h> says the same and adds seconds to the compile of each file.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace ladder {
+
+__device__ __forceinline__ unsigned cluster_rank() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+__device__ __forceinline__ unsigned cluster_blocks() {
+    unsigned count;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(count));
+    return count;
+}
+
+// The two halves of the barrier over all threads of the cluster. A relaxed arrival orders nothing but mbarriers that
+// were initialised and fenced before it: one that releases would cost a fence of the whole device (MEMBAR.ALL.GPU in
+// SASS), which waits for every store to global memory that is under way.
+__device__ __forceinline__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// All threads of all blocks of the cluster, in any order of warps and lanes; what was written before is seen after.
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+// The shared-memory address in block `rank` of the cluster of what lies at this address in one's own.
+__device__ __forceinline__ uint32_t remote_address(uint32_t own, unsigned rank) {
+    uint32_t remote;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(own), "r"(rank));
+    return remote;
+}
+
+// Launches clusters of `blocks` thread blocks. More than 8 need the attribute for sizes that are not portable.
+template <class... Parameters, class... Arguments>
+cudaError_t launch_clusters(void (*kernel)(Parameters...), unsigned grid, unsigned threads, unsigned blocks,
+                            size_t shared, cudaStream_t stream, Arguments... arguments) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(grid);
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {blocks, 1, 1};
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+}
+
+}  // namespace ladder

@@ -1,0 +1,108 @@
+// What LayerNorm and RMSNorm need to know of a part of a row: how many elements, their mean, and the sum of their
+// squared distances from it. RMSNorm is the same with a mean of 0.
+//
+// The sum of (x - mean)^2 never cancels, where E[x^2] - E[x]^2 loses all digits once the mean is about 2^12 standard
+// deviations of FP32: at a mean of 10^4 the squares are multiples of 8, and so is their difference, for a variance
+// of 1. Parts are joined by what their means are apart (Chan, Golub, LeVeque: Algorithms for computing the sample
+// variance, The American Statistician 37(3), 1983):
+//     mean = sum of n_i mean_i / n         squares = sum of squares_i + n_i (mean_i - mean)^2
+#pragma once
+#include "../common/rows.cuh"
+
+namespace ladder {
+
+struct alignas(16) Moments {
+    float count, mean, squares, unused;
+};
+
+// The moments of a warp from those of its lanes, known to all lanes.
+template <bool kCentred>
+__device__ __forceinline__ Moments warp_merge(Moments own) {
+    if constexpr (!kCentred) return {0.0f, 0.0f, warp_reduce<Sum>(own.squares), 0.0f};
+    const float count = warp_reduce<Sum>(own.count);
+    const float mean = warp_reduce<Sum>(own.count * own.mean) / fmaxf(count, 1.0f);
+    const float apart = own.mean - mean;
+    return {count, mean, warp_reduce<Sum>(own.count * apart * apart + own.squares), 0.0f};
+}
+
+// The moments of a row of N elements from those of its `count` parts, known to all lanes of a warp.
+template <bool kCentred>
+__device__ __forceinline__ Moments join_parts(const Moments *parts, unsigned count, float N) {
+    const unsigned lane = threadIdx.x % 32;
+    Moments row = {N, 0.0f, 0.0f, 0.0f};
+    if constexpr (kCentred) {
+        float sum = 0.0f;
+#pragma unroll 1
+        for (unsigned i = lane; i < count; i += 32) sum += parts[i].count * parts[i].mean;
+        row.mean = warp_reduce<Sum>(sum) / N;
+    }
+#pragma unroll 1
+    for (unsigned i = lane; i < count; i += 32) {
+        const float apart = parts[i].mean - row.mean;
+        row.squares += kCentred ? parts[i].count * apart * apart + parts[i].squares : parts[i].squares;
+    }
+    row.squares = warp_reduce<Sum>(row.squares);
+    return row;
+}
+
+// How many of `columns` elements a warp holds whose first vector begins at `first`, a warp's vectors `step` apart.
+template <int kWidth, int kVectors>
+__device__ __forceinline__ float warp_count(int columns, int first, int step) {
+    int count = 0;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) count += min(max(columns - first - v * step, 0), 32 * kWidth);
+    return static_cast<float>(count);
+}
+
+// The moments of the vectors of a warp in two passes over registers: the mean first, then the distances from it.
+template <bool kCentred, int kWidth, int kVectors>
+__device__ __forceinline__ Moments warp_moments(const float (&values)[kVectors][kWidth], int columns, int first,
+                                                int step) {
+    Moments own = {0.0f, 0.0f, 0.0f, 0.0f};
+    if constexpr (kCentred) {
+        float sum = 0.0f;
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+#pragma unroll
+            for (int i = 0; i < kWidth; ++i) sum += values[v][i];  // zeros behind the row's end
+        }
+        own.count = warp_count<kWidth, kVectors>(columns, first - threadIdx.x % 32 * kWidth, step);
+        own.mean = warp_reduce<Sum>(sum) / fmaxf(own.count, 1.0f);
+    }
+    first = again(first);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+        const bool inside = !kCentred || first + v * step < columns;
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) {
+            const float apart = inside ? values[v][i] - own.mean : 0.0f;
+            own.squares += apart * apart;
+        }
+    }
+    own.squares = warp_reduce<Sum>(own.squares);
+    return own;
+}
+
+// 1 / sqrt(variance + eps), of the whole row. sqrt and / are correctly rounded: once a row costs nothing.
+__device__ __forceinline__ float inverse_deviation(float squares, float N, float eps) {
+    return 1.0f / sqrtf(squares / N + eps);
+}
+
+// y = (x - mean) * inverse * w + b, without the mean and b for RMSNorm.
+template <bool kCentred, class Element, int kWidth>
+__device__ __forceinline__ void normalise(float (&values)[kWidth], const Element *w, const Element *b, float mean,
+                                          float inverse) {
+    float weight[kWidth];
+    load_shared_by_rows<Element, kWidth>(w, weight);
+    if constexpr (kCentred) {
+        float bias[kWidth];
+        load_shared_by_rows<Element, kWidth>(b, bias);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) values[i] = (values[i] - mean) * inverse * weight[i] + bias[i];
+    } else {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) values[i] = values[i] * inverse * weight[i];
+    }
+}
+
+}  // namespace ladder

@@ -1,0 +1,40 @@
+// Rows, rung 2: a block for each row.
+//
+// Idea     A long row is enough work for 256 threads, and a few hundred long rows enough for the card.
+// Changed  against the rung before: a row is swept over by a whole block, whose warps meet once in shared memory.
+// Tile     THREADS x LOADS vectors of a row a step: 256 x 8 x 16 = 32 KiB in flight a block.
+// Shows    near the read rate from some thousand elements a row on; on short rows most loads of a block's only step are
+//          left out, and its end costs as much as its work. With fewer rows than multiprocessors some of those have
+//          nothing to do.
+// Order    fixed: the result is the same in every run.
+// Sizes    any M (up to 2^31 - 1) and N >= 1.
+#include "op.cuh"
+
+#ifndef THREADS
+#define THREADS 256
+#endif
+#ifndef LOADS
+#define LOADS 8
+#endif
+#ifndef BLOCKS_PER_SM
+#define BLOCKS_PER_SM 4
+#endif
+
+namespace {
+
+__global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+    block_row(const float *__restrict__ x, float *__restrict__ y, int64_t N) {
+    __shared__ float partial[THREADS / 32];
+    const int64_t row = blockIdx.x;
+    const float value = ladder::sweep_row<THREADS, LOADS>(x + row * N, N, threadIdx.x, 0, 1);
+    const float total = ladder::block_reduce<THREADS>(value, partial);
+    if (threadIdx.x == 0) y[row] = total;
+}
+
+}  // namespace
+
+extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {
+    if (args->N < 1 || args->M < 1 || args->M > INT32_MAX) return cudaErrorInvalidValue;
+    block_row<<<static_cast<unsigned>(args->M), THREADS, 0, stream>>>(args->x, args->y, args->N);
+    return cudaGetLastError();
+}
