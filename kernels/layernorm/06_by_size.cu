@@ -8,7 +8,6 @@
 //              262144       32 elements each, up to 8 blocks      rung 4's code, a cluster a row, for all others
 //          Defaults 1024 and 4096. Below, a row is too short for 512 threads and a barrier; above, w and b crowd L1.
 // Sizes    N up to 262144.
-#include <new>
 #include <type_traits>
 
 #include "../norm/rows_by_size.cuh"

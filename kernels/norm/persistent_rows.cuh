@@ -10,6 +10,8 @@
 // so its stage may be filled again. The parts lie in two buffers by turns: who tells the others of row i + 2 has
 // heard from all of row i + 1, which they tell after having read those of row i.
 #pragma once
+#include <new>
+
 #include "vector_rows.cuh"
 
 namespace ladder {
@@ -167,6 +169,9 @@ cudaError_t plan_of(int64_t T, int64_t N, PersistentPlan *plan) {
     const int stage_bytes = plan->part * static_cast<int>(sizeof(Element));
     plan->stages = Shape::kRing / stage_bytes < kMostStages ? Shape::kRing / stage_bytes : kMostStages;
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kRing);
+    if (error == cudaSuccess)
+        error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                     cudaSharedmemCarveoutMaxShared);
     if (error != cudaSuccess) return error;
 
     int fitting = 0;  // rows that are worked on at the same time
@@ -203,6 +208,21 @@ cudaError_t plan_persistent(int64_t T, int64_t N, PersistentPlan *plan) {
     if (N <= kPartMost<Half> * kMostBlocks) return plan_of<Element, kCentred, Half, true>(T, N, plan);
     plan->full = true;
     return plan_of<Element, kCentred, Full, true>(T, N, plan);
+}
+
+// The plan as an object of its own, for `prepare`; `destroy` deletes it.
+template <class Element, bool kCentred>
+cudaError_t make_plan(int64_t T, int64_t N, void **plan) {
+    *plan = nullptr;
+    if (T > INT32_MAX / 2) return cudaErrorInvalidValue;  // rows are counted in 32 bits
+    auto *made = new (std::nothrow) PersistentPlan;
+    if (made == nullptr) return cudaErrorMemoryAllocation;
+    const cudaError_t error = T == 0 || N == 0 ? cudaSuccess : plan_persistent<Element, kCentred>(T, N, made);
+    if (error == cudaSuccess)
+        *plan = made;
+    else
+        delete made;
+    return error;
 }
 
 template <class Element, bool kCentred>

@@ -1,7 +1,5 @@
 // The choice between vector_rows and persistent_rows by the length of a row.
 #pragma once
-#include <new>
-
 #include "persistent_rows.cuh"
 
 #ifndef WARP_MOST
@@ -22,10 +20,7 @@ cudaError_t prepare_by_size(const Element *x, const Element *w, const Element *b
     *plan = nullptr;
     const bool aligned = rows_aligned(x, y, N) && rows_aligned(w, b, N);
     if (T == 0 || N <= BLOCK_MOST || !aligned || !persistent_fits(N)) return cudaSuccess;
-    auto *made = new (std::nothrow) PersistentPlan;
-    if (made == nullptr) return cudaErrorMemoryAllocation;
-    *plan = made;
-    return plan_persistent<Element, kCentred>(T, N, made);
+    return make_plan<Element, kCentred>(T, N, plan);
 }
 
 template <class Element, bool kCentred, int kWidth>

@@ -4,7 +4,7 @@
 //          itself.
 // Changed  against the rung before: the end. An atomic a block, and no second kernel; but y must hold the operation's
 //          starting value before, which is this launch's own work: a 4-byte fill of y, counted in its time.
-// Tile     as in rung 5.
+// Tile     as in rung 5; or, with TILES, more blocks than the card holds, which then share out what is uneven.
 // Shows    time down by the second launch less the fill; atomics in L2, one a block.
 // Order    NOT fixed for sums: blocks arrive as they please, and FP32 addition is not associative, so that the last
 //          bits may differ from run to run. (The maximum is the same in any order.)
@@ -19,6 +19,9 @@
 #endif
 #ifndef BLOCKS_PER_SM
 #define BLOCKS_PER_SM 4
+#endif
+#ifndef TILES
+#define TILES 0  // of THREADS x LOADS vectors for each block; 0: a grid that fills the card once, whatever comes of it
 #endif
 
 namespace {
@@ -38,7 +41,10 @@ extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {
     if (!ladder::on_16_bytes(args->x)) return cudaErrorMisalignedAddress;
     const cudaError_t cleared = cudaMemsetAsync(args->y, ladder::Op::kStartByte, sizeof(float), stream);
     if (cleared != cudaSuccess) return cleared;
-    const unsigned blocks = ladder::resident_blocks(BLOCKS_PER_SM, args->N / (4 * int64_t(THREADS) * LOADS));
-    one_atomic<<<blocks, THREADS, 0, stream>>>(args->x, args->y, args->N);
+    const int64_t tiles = args->N / (4 * int64_t(THREADS) * LOADS);
+    const int64_t blocks =
+        TILES > 0 ? tiles / (TILES > 0 ? TILES : 1) + 1 : ladder::resident_blocks(BLOCKS_PER_SM, tiles);
+    if (blocks > INT32_MAX) return cudaErrorInvalidValue;
+    one_atomic<<<static_cast<unsigned>(blocks), THREADS, 0, stream>>>(args->x, args->y, args->N);
     return cudaGetLastError();
 }

@@ -79,7 +79,7 @@ extern "C" size_t workspace_bytes(const Args *args) {
 extern "C" cudaError_t prepare(const Args *args, void **) {
     const cudaError_t allowed =
         cudaFuncSetAttribute(bulk, cudaFuncAttributeMaxDynamicSharedMemorySize, STAGES * STAGE_BYTES);
-    return allowed != cudaSuccess ? allowed : cudaMemset(args->workspace, 0, ladder::kCounterBytes);
+    return allowed != cudaSuccess ? allowed : ladder::clear_counter(args);
 }
 
 extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {

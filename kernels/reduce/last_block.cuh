@@ -30,4 +30,10 @@ __device__ __forceinline__ void reduce_in_last_block(float value, float (&partia
     }
 }
 
+// Clears the counter before the first launch, which may be on a stream that waits for no other: so it waits here.
+inline cudaError_t clear_counter(const Args *args) {
+    const cudaError_t cleared = cudaMemset(args->workspace, 0, kCounterBytes);
+    return cleared != cudaSuccess ? cleared : cudaDeviceSynchronize();
+}
+
 }  // namespace ladder

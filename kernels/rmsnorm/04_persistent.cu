@@ -12,7 +12,6 @@
 // Code     ../norm/persistent_rows.cuh (LayerNorm shares it).
 // Sizes    N up to 131072, of which a row must be whole vectors of 16 bytes, as bulk copies ask for: N % 4 (FP32), N
 //          % 8 (BF16). Other rows are refused.
-#include <new>
 #include <type_traits>
 
 #include "../norm/persistent_rows.cuh"
@@ -24,11 +23,7 @@ extern "C" cudaError_t prepare(const Args *args, void **plan) {
     const bool aligned =
         ladder::rows_aligned(args->x, args->y, args->N) && ladder::rows_aligned(args->w, args->w, args->N);
     if (!aligned || !ladder::persistent_fits(args->N)) return cudaErrorInvalidValue;
-    auto *made = new (std::nothrow) ladder::PersistentPlan;
-    if (made == nullptr) return cudaErrorMemoryAllocation;
-    *plan = made;
-    if (args->T == 0 || args->N == 0) return cudaSuccess;
-    return ladder::plan_persistent<Element, false>(args->T, args->N, made);
+    return ladder::make_plan<Element, false>(args->T, args->N, plan);
 }
 
 extern "C" void destroy(void *plan) { delete static_cast<ladder::PersistentPlan *>(plan); }

@@ -9,7 +9,6 @@
 //          Defaults 1024 and 4096. Below, a row is too short for 512 threads and a barrier; above, the barrier of a
 //          reduction costs more than a ring.
 // Sizes    N up to 262144.
-#include <new>
 #include <type_traits>
 
 #include "../norm/rows_by_size.cuh"

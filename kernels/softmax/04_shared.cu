@@ -47,9 +47,12 @@ __global__ void __launch_bounds__(kThreads)
 extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {
     if (args->T == 0 || args->N == 0) return cudaSuccess;
     if (args->T > INT32_MAX || args->N > kMostColumns) return cudaErrorInvalidValue;
-    static const cudaError_t allowed = cudaFuncSetAttribute(shared_row, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                            kMostColumns * static_cast<int>(sizeof(float)));
-    if (allowed != cudaSuccess) return allowed;
+    constexpr int kMostBytes = kMostColumns * static_cast<int>(sizeof(float));
+    cudaError_t error = cudaFuncSetAttribute(shared_row, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostBytes);
+    if (error == cudaSuccess)
+        error = cudaFuncSetAttribute(shared_row, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                     cudaSharedmemCarveoutMaxShared);
+    if (error != cudaSuccess) return error;
     const size_t shared = static_cast<size_t>(args->N) * sizeof(float);
     shared_row<<<static_cast<unsigned>(args->T), kThreads, shared, stream>>>(args->x, args->y, args->N);
     return cudaGetLastError();

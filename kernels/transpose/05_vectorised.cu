@@ -25,6 +25,8 @@
 
 namespace {
 
+static_assert(TILE_M * TILE_N * sizeof(float) <= 48 << 10, "a block's static shared memory");
+
 template <bool kVectors>
 __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     vectorised(const float *__restrict__ A, float *__restrict__ B, int64_t M, int64_t N, unsigned tiles_n) {

@@ -2,9 +2,9 @@
 
 Commands (``cmd``): ``hello``, ``verify``, ``time``, ``sustained``, ``ceilings``. Events (``event``): ``hello``;
 ``begin`` (variant, size, what: the pipeline blames the last one when the worker is lost); ``check`` (a row of the frame
-``checks``); ``sample`` (a row of ``samples``); ``method``; ``note``; ``unsustained`` (variant, size, reason);
-``ceiling`` (a row of ``ceilings``, or ``value`` null and ``why``); ``unmeasured`` (reason: the ceilings ended early);
-``failed`` (variant, status, reason, fatal: the context is lost and the worker ends); ``done``.
+``checks``); ``sample`` (a row of ``samples``) and ``method``, of a variant or of a control; ``note``; ``unsustained``
+(variant, size, reason); ``ceiling`` (a row of ``ceilings``, or ``value`` null and ``why``); ``unmeasured`` (reason: the
+ceilings ended early); ``failed`` (variant, status, reason, fatal: the context is lost and the worker ends); ``done``.
 """
 
 from __future__ import annotations

@@ -169,5 +169,11 @@ def test_what_is_emulated_here_is_what_the_kernels_say() -> None:
     assert "/ sizeof(float)) % 4" in op
     micro = (KERNELS / "transpose" / "micro_block.cuh").read_text()
     assert "n * (kTileM / 4) + (vector ^ (n / 4 % 8))" in micro
+    for file, word in (
+        ("02_shared.cu", "row * ladder::kTile + column;"),
+        ("03_padded.cu", "row * (ladder::kTile + 1) + column;"),
+        ("04_swizzled.cu", "row * ladder::kTile + (column ^ row);"),
+    ):
+        assert word in (KERNELS / "transpose" / file).read_text()
     banded = (KERNELS / "transpose" / "06_banded.cu").read_text()
     assert "const unsigned height = min(group, tiles_m - band * group);" in banded

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 from profiler.problems.gemm import Gemm  # noqa: E402
+from profiler.problems.reduce import ReduceMax  # noqa: E402
 from profiler.worker import checks, clockwork  # noqa: E402
 from profiler.worker.buffers import Guarded  # noqa: E402
 from profiler.worker.cases import Cases, WeakCheck  # noqa: E402
@@ -251,3 +252,35 @@ def test_a_method_once_chosen_holds_in_every_process(
     contender: Any = clockwork.Contender("a", "fp32", None, [(checks.Buffers({}, {}), None)])  # type: ignore[arg-type, list-item]
     clockwork._choose_method(contender, plan, None, Gemm, None, OPTIONS, 0)  # type: ignore[arg-type]
     assert contender.method == ("single" if not methods and estimate_ns > 10e3 else expected)
+
+
+class RowMax(FakeVariant):
+    """Calls a function with x and y."""
+
+    def bind(self, inputs: Any, outputs: Any, dims: Any) -> Bound:
+        return Bound(lambda: self.work(inputs["x"], outputs["y"], None), lambda: dict(outputs))
+
+
+def only_numbers(x: Any, y: Any, _: Any) -> None:
+    found = x.amax(dim=1)
+    y[~torch.isnan(found)] = found[~torch.isnan(found)]  # where NaN belongs, whatever was there stays
+
+
+@pytest.mark.parametrize(
+    ("work", "status", "words"),
+    [
+        (lambda x, y, _: torch.amax(x, dim=1, out=y), "ok", "with_nan inputs"),
+        (only_numbers, "wrong_result", "with_nan inputs: y[0] is "),
+        (lambda x, y, _: y.copy_(x.nan_to_num(-9.0).amax(dim=1)), "wrong_result", "the reference nan"),
+        (lambda x, y, _: y.fill_(float("nan")), "wrong_result", "y has 4 NaN (never written, or computed so) of 8"),
+    ],
+    ids=["right", "unwritten", "passed over", "everywhere"],
+)
+def test_a_nan_that_belongs_must_have_been_written(work: Any, status: str, words: str) -> None:
+    options = {"op": "max"}
+    cases = Cases(ReduceMax, options, {"distribution": "normal"}, device="cpu")
+    job = {"variant": "a", "dims": {"M": 8, "N": 50}, "when": "before", "seed": 11, "distribution": "with_nan"}
+    device: Any = FakeDevice()
+    row = checks.run_check(SPEC, RowMax(work), ReduceMax, cases, job, options, device, None)
+    assert row["status"] == status
+    assert words in row["reason"]
