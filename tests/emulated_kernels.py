@@ -42,6 +42,7 @@ class Rung:
     cluster: tuple[int, int] = (1, 1)
     threads: int = 384
     persistent: bool = True
+    rows_of_c: int = 64  #: of a piece that is stored at once
 
     @property
     def run(self) -> str:
@@ -50,7 +51,7 @@ class Rung:
         call = f"({self.kernel}({self.arguments}))"
         return (
             f"RUN({self.name}, {below * beside}, {m}, {n}, {m // beside}, {n // below}, {self.threads}, "
-            f"{m * below}, {n * beside}, {int(self.persistent)}, {call})"
+            f"{m * below}, {n * beside}, {int(self.persistent)}, {self.rows_of_c}, {call})"
         )
 
 
@@ -61,7 +62,7 @@ _SIMPLE = f"{_MAPS}, C, M, N, tiles_n, tiles_k"
 def _top(name: str, block: tuple[int, int], cluster: tuple[int, int], choices: str) -> Rung:
     config = f"ladder::Cooperative<{block[0]}, {block[1]}, {choices.format(*cluster)}>"
     arguments = f"{_MORE}, order, tiles, tiles_k"
-    return Rung(name, "cooperative.cuh", f"ladder::cooperative<{config}>", arguments, block, cluster)
+    return Rung(name, "cooperative.cuh", f"ladder::cooperative<{config}>", arguments, block, cluster, rows_of_c=16)
 
 
 RUNGS: tuple[Rung, ...] = (

@@ -255,6 +255,8 @@ T __ldg(const T *from) {
 }
 inline void __syncthreads() { emu::meet(emu::now->home->meetings[0], emu::threads); }
 
+inline void __syncwarp() { emu::meet_warp(); }
+
 using __nv_bfloat16 = uint16_t;
 struct __nv_bfloat162 {
     uint16_t x, y;

@@ -1,5 +1,5 @@
 // Runs one kernel on one problem under the emulator: main KERNEL M N K CLUSTERS SEED. Exit code 0: right; 1: wrong; 3: a
-// fault (emu::fail). RUNGS is a generated list: RUN(name, cluster, block_m, block_n, box_m, box_n, call).
+// fault (emu::fail). RUNGS is a generated list: RUN(name, cluster, tile, boxes, threads, .., call).
 #include "all.hpp"
 
 int main(int count, char **words) {
@@ -17,16 +17,17 @@ int main(int count, char **words) {
         return CUtensorMap{of.data(), rows, columns, box};
     };
     int at = 0;
-#define RUN(NAME, CLUSTER, BLOCK_M, BLOCK_N, BOX_M, BOX_N, THREADS, CLUSTER_TILE_M, CLUSTER_TILE_N, PERSISTENT, CALL) \
-    if (at++ == which) {                                                                                              \
-        const CUtensorMap map_a = map(a, M, K, BOX_M), map_b = map(b, N, K, BOX_N), map_c = map(c, M, N, 64);         \
-        const int tiles_k = (K + 63) / 64, tiles_m = (M + (CLUSTER_TILE_M) - 1) / (CLUSTER_TILE_M);                   \
-        const int tiles_n = (N + (CLUSTER_TILE_N) - 1) / (CLUSTER_TILE_N), tiles = tiles_m * tiles_n;                 \
-        const std::vector<uint32_t> table = ladder::hilbert_order(tiles_m, tiles_n);                                  \
-        const uint32_t *order = table.data();                                                                         \
-        const uint32_t at_once = PERSISTENT ? std::min<uint32_t>(clusters, tiles) : tiles;                            \
-        (void)map_c, (void)order, (void)tiles_k;                                                                      \
-        emu::launch(at_once * (CLUSTER), CLUSTER, THREADS, seed, [&] { CALL; });                                      \
+#define RUN(NAME, CLUSTER, BLOCK_M, BLOCK_N, BOX_M, BOX_N, THREADS, CLUSTER_TILE_M, CLUSTER_TILE_N, PERSISTENT,   \
+            ROWS_C, CALL)                                                                                         \
+    if (at++ == which) {                                                                                          \
+        const CUtensorMap map_a = map(a, M, K, BOX_M), map_b = map(b, N, K, BOX_N), map_c = map(c, M, N, ROWS_C); \
+        const int tiles_k = (K + 63) / 64, tiles_m = (M + (CLUSTER_TILE_M) - 1) / (CLUSTER_TILE_M);               \
+        const int tiles_n = (N + (CLUSTER_TILE_N) - 1) / (CLUSTER_TILE_N), tiles = tiles_m * tiles_n;             \
+        const std::vector<uint32_t> table = ladder::hilbert_order(tiles_m, tiles_n);                              \
+        const uint32_t *order = table.data();                                                                     \
+        const uint32_t at_once = PERSISTENT ? std::min<uint32_t>(clusters, tiles) : tiles;                        \
+        (void)map_c, (void)order, (void)tiles_k;                                                                  \
+        emu::launch(at_once * (CLUSTER), CLUSTER, THREADS, seed, [&] { CALL; });                                  \
     }
     RUNGS
     if (which < 0 || which >= at) return 2;

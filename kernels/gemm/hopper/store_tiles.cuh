@@ -34,9 +34,9 @@ struct PieceWriter {
     }
 };
 
-// The map of C for pieces of 64 x 64. The copy engine needs rows of C that are multiples of 16 bytes: N % 8 == 0.
-inline cudaError_t plan_pieces(Plan *plan, const Args &args) {
-    return make_map(&plan->c, tiled(args.C, args.M, args.N, 64));
+// The map of C for pieces of `rows` x 64. The copy engine needs rows of C that are multiples of 16 bytes: N % 8 == 0.
+inline cudaError_t plan_pieces(Plan *plan, const Args &args, int rows = 64) {
+    return make_map(&plan->c, tiled(args.C, args.M, args.N, rows));
 }
 
 }  // namespace ladder
