@@ -1,5 +1,5 @@
-// Hopper on a CPU, as far as the kernels under kernels/gemm/hopper use it: each CUDA thread is a fiber, and what they say
-// in PTX is said again here. The scheduler picks fibers at random, so one run is one of the interleavings that the
+// Hopper on a CPU, as far as the kernels under kernels/gemm/hopper use it: each CUDA thread is a fiber, and what they
+// say in PTX is said again here. The scheduler picks fibers at random, so one run is one of the interleavings that the
 // hardware allows; asynchronous work (copies, products, stores) is done as late as a wait allows, or at a random time
 // before, so that a stage that is freed too early, a buffer that is written too early or a barrier with a wrong count
 // shows as a wrong result or as a deadlock, which is found exactly: nobody can go on.

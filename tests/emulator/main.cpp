@@ -1,5 +1,5 @@
-// Runs one kernel on one problem under the emulator: main KERNEL M N K CLUSTERS SEED. Exit code 0: right; 1: wrong; 3: a
-// fault (emu::fail). RUNGS is a generated list: RUN(name, cluster, tile, boxes, threads, .., call).
+// Runs one kernel on one problem under the emulator: main KERNEL M N K CLUSTERS SEED. Exit code 0: right; 1: wrong; 3:
+// a fault (emu::fail). RUNGS is a generated list: RUN(name, cluster, tile, boxes, threads, .., call).
 #include "all.hpp"
 
 int main(int count, char **words) {

@@ -63,7 +63,8 @@ def test_kernels_that_store_from_registers_take_any_n(program: Path, name: str) 
 
 #: Name, rung, file, text, and what it becomes: each a mistake that is easy to make, and must be seen.
 MISTAKES = [
-    ("stage_freed_while_read", "r10", "10_in_flight.cu", "if (k > 0 && lane < kCluster) arrive_remote(ring.freed(reading)",
+    ("stage_freed_while_read", "r10", "10_in_flight.cu",
+     "if (k > 0 && lane < kCluster) arrive_remote(ring.freed(reading)",
      "if (k > 0 && lane < kCluster) arrive_remote(ring.freed(place.stage)"),
     ("neighbour_not_waited_for", "r06", "06_cluster_multicast.cu", "ring.init(kCluster * kConsumerWarps)",
      "ring.init(kConsumerWarps)"),

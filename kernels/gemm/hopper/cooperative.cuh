@@ -1,4 +1,5 @@
-// The kernel of the top rungs with its choices open: two warpgroups of consumers that share a tile, a producer warp, a ring.
+// The kernel of the top rungs with its choices open: two warpgroups of consumers that share a tile, a producer warp, a
+// ring.
 //
 // Everything that 01 to 10 introduce one by one is here once, in a form that the compiler specialises: tile, stages,
 // buffers for C, cluster in both directions, products in flight, stagger. 11_staggered.cu says what the last one is and

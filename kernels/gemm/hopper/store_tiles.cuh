@@ -9,9 +9,10 @@ namespace ladder {
 constexpr int kPieceColumns = 64;            // 128 bytes: one row of the swizzle pattern
 constexpr int kPieceBytes = tile_bytes(64);  // a piece of C in shared memory, 64 x 64
 
-// A piece of C in shared memory as one lane writes it with stmatrix. Of a piece, warp w owns the rows 16 w to 16 w + 15.
-// One stmatrix stores 16 x 16: lane l points at row l % 16, and at columns 8 (l / 16) on; that is vector 2 j + l / 16 of
-// the row, which the swizzle puts at (2 j + l / 16) ^ (row % 8). The 8 addresses of a matrix lie in the 8 bank groups.
+// A piece of C in shared memory as one lane writes it with stmatrix. Of a piece, warp w owns the rows 16 w to 16 w +
+// 15. One stmatrix stores 16 x 16: lane l points at row l % 16, and at columns 8 (l / 16) on; that is vector 2 j + l /
+// 16 of the row, which the swizzle puts at (2 j + l / 16) ^ (row % 8). The 8 addresses of a matrix lie in the 8 bank
+// groups.
 struct PieceWriter {
     uint32_t row;    // offset of this lane's row in a piece
     uint32_t twist;  // offset of its vector in that row for j = 0; for other j, XOR 32 j
