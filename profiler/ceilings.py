@@ -27,12 +27,14 @@ _FP32_LANES: Mapping[tuple[int, int], int] = {
     (7, 0): 64, (7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (10, 3): 128,
     (12, 0): 128,
 }  # fmt: skip
-#: Dense BF16 operations per multiprocessor and cycle, and the pipe that the datasheet means (A100 and H100 datasheets:
-#: 312 TFLOP/s of 108 multiprocessors at 1410 MHz, 989 of 132 at 1830 MHz).
+#: Dense BF16 operations per multiprocessor and cycle, and the instruction that the datasheet means (A100 and H100
+#: datasheets: 312 TFLOP/s of 108 multiprocessors at 1410 MHz, 989 of 132 at 1830 MHz). FP16 runs at this rate, TF32 at
+#: half of it.
 _BF16_OPS: Mapping[tuple[int, int], tuple[str, str, int]] = {
-    (8, 0): ("mma.sync BF16", "hmma_bf16", 2048),
-    (9, 0): ("wgmma BF16", "hgmma_bf16", 4096),
+    (8, 0): ("mma.sync", "hmma", 2048),
+    (9, 0): ("wgmma", "hgmma", 4096),
 }
+_OF_BF16: Mapping[str, int] = {"BF16": 1, "FP16": 1, "TF32": 2}
 _SHARED_BYTES = 128
 
 
@@ -100,7 +102,8 @@ def nominal_rows(multiprocessors: int, capability: tuple[int, int], clocks: Card
             add("FP32", "ffma", 2 * _FP32_LANES[capability] * cycles, "FLOP/s", mhz)
         if capability in _BF16_OPS:
             name, key, ops = _BF16_OPS[capability]
-            add(name, key, ops * cycles, "FLOP/s", mhz)
+            for kind, part in _OF_BF16.items():
+                add(f"{name} {kind}", f"{key}_{kind.lower()}", ops // part * cycles, "FLOP/s", mhz)
     return rows
 
 

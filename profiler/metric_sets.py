@@ -210,6 +210,10 @@ NCU_METRICS: tuple[Metric, ...] = (
         _tensor("fp64", "src_fp64", "Tensor-core operations on FP64"),
         _tensor("bf16_hgmma", "op_hgmma_src_bf16_dst_fp32_sparsity_off", "Those on BF16 issued by wgmma"),
         _tensor("bf16_hmma", "op_hmma_src_bf16_dst_fp32_sparsity_off", "Those on BF16 issued by mma.sync"),
+        _tensor("fp16_hgmma", "op_hgmma_src_fp16_sparsity_off", "Those on FP16 issued by wgmma"),
+        _tensor("fp16_hmma", "op_hmma_src_fp16_dst_fp32_sparsity_off", "Those on FP16 with FP32 sums by mma.sync"),
+        _tensor("tf32_hgmma", "op_hgmma_src_tf32_dst_fp32_sparsity_off", "Those on TF32 issued by wgmma"),
+        _tensor("tf32_hmma", "op_hmma_src_tf32_dst_fp32_sparsity_off", "Those on TF32 issued by mma.sync"),
     ),
     *_group(
         "pipes",

@@ -1,4 +1,5 @@
-// Barriers in shared memory that count arrivals and bytes (mbarrier): how threads and the copy engine wait for one another.
+// Barriers in shared memory that count arrivals and bytes (mbarrier): how threads and the copy engine wait for one
+// another.
 //
 // A barrier completes a phase when its arrivals and the bytes it was told to expect have all come, and then starts the
 // next. Who waits names the phase by its parity: the first phase is 0, the next 1, then 0 again. On a new barrier,
@@ -7,8 +8,8 @@
 //
 // "By one lane": a whole warp calls, and one lane of it, always the same, acts (elect.sync). The choice is part of the
 // instruction sequence and not a branch around the call, because the compiler keeps what is the same for the whole warp
-// (addresses, descriptors) in uniform registers only where the warp has not diverged; wgmma and the copy engine take their
-// operands from there, and each value that is elsewhere costs an R2UR in the main loop.
+// (addresses, descriptors) in uniform registers only where the warp has not diverged; wgmma and the copy engine take
+// their operands from there, and each value that is elsewhere costs an R2UR in the main loop.
 #pragma once
 #include <cstdint>
 
@@ -44,10 +45,10 @@ __device__ __forceinline__ void arrive_expecting(uint32_t barrier, uint32_t byte
         : "memory");
 }
 
-// Arrives at the barrier that lies at the same place in another block of the cluster (or in this one). The order is that
-// of the block, not of the cluster: it says "my products have read this stage", which wgmma knows to be over before, and
-// what follows is a copy by the engine. Release and acquire of the cluster would put a MEMBAR and an invalidation of L1
-// into the main loop.
+// Arrives at the barrier that lies at the same place in another block of the cluster (or in this one). The order is
+// that of the block, not of the cluster: it says "my products have read this stage", which wgmma knows to be over
+// before, and what follows is a copy by the engine. Release and acquire of the cluster would put a MEMBAR and an
+// invalidation of L1 into the main loop.
 __device__ __forceinline__ void arrive_remote(uint32_t barrier, uint32_t block) {
     asm volatile(
         "{\n.reg .b32 there;\n"

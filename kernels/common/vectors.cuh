@@ -56,6 +56,16 @@ __device__ __forceinline__ void read_fragment(float (&fragment)[kCount], uint32_
                      : "memory");
 }
 
+__device__ __forceinline__ float read_word(uint32_t shared) {
+    float x;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(shared) : "memory");
+    return x;
+}
+
+__device__ __forceinline__ void write_words(uint32_t shared, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+}
+
 // Whether 16-byte accesses to these matrices are aligned in every row. Rows of A are K long, those of C are N long,
 // those of B `row_b`.
 inline bool vectors_aligned(const void *A, const void *B, const void *C, int64_t K, int64_t row_b, int64_t N) {

@@ -1,14 +1,16 @@
 // Warpgroup products (wgmma): the tensor cores of a whole multiprocessor as four warps drive them, sm_90a only.
 //
-// D (64 x N, FP32 in registers) (+)= A (64 x k) * B (k x N), both operands read from shared memory, where each is a tile
-// of rows of 128 bytes along k: A has a row for each m, B one for each n ("K-major"). k is 32 bytes: 16 FP16 or BF16.
+// D (64 x N, FP32 in registers) (+)= A (64 x k) * B (k x N), both operands read from shared memory, where each is a
+// tile of rows of 128 bytes along k: A has a row for each m, B one for each n ("K-major"). k is 32 bytes: 16 FP16 or
+// BF16.
 //
 // Shared memory The rows are swizzled as the copy engine writes them (CU_TENSOR_MAP_SWIZZLE_128B): of a byte address,
 //   bits 4 to 6 (which 16 bytes of a row) are XORed with bits 7 to 9 (which row of eight). Eight rows, 1024 bytes, are
 //   one pattern: tiles begin at multiples of that.
 // Descriptor    What the hardware is told of such a tile, 64 bits: address / 16 in bits 0 to 13; bits 16 to 29 (stride
-//   between patterns along k) unused here and 1; bits 32 to 45 stride / 16 from eight rows to the next eight, 1024 / 16;
-//   bits 62 and 63: 1, the 128-byte swizzle. The next step along k lies 32 bytes further inside the pattern: address + 2.
+//   between patterns along k) unused here and 1; bits 32 to 45 stride / 16 from eight rows to the next eight, 1024 /
+//   16; bits 62 and 63: 1, the 128-byte swizzle. The next step along k lies 32 bytes further inside the pattern:
+//   address + 2.
 // Accumulators  Thread t of the warpgroup, w = t / 32, l = t % 32, holds 64 x N as d[8 x 8 block of columns j][i]:
 //   row 16 w + l / 4 + 8 (i / 2), column 8 j + 2 (l % 4) + i % 2; flat: d[4 j + i].
 // In flight     Products run on while the program goes on. Nobody may touch their registers, or overwrite the shared

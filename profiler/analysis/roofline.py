@@ -14,7 +14,7 @@ from typing import Literal
 
 from profiler.analysis.formatting import percent
 from profiler.analysis.roofs import LEVELS as LEVELS
-from profiler.analysis.roofs import PIPES as PIPES
+from profiler.analysis.roofs import MADE_OF, pipe_key, pipes_of
 from profiler.analysis.rundata import Launch, RunData, Value
 from profiler.analysis.statistics import median
 from profiler.controls import parse_row_name
@@ -147,14 +147,15 @@ def _uses(data: RunData, name: str, size: str, launches: Sequence[Launch]) -> tu
         roof = _mean(data, name, size, launches, level.roof)
         use = _use(level.key, level.label, "memory", amount, duration, roof, "B/s")
         uses.append(_utilized(data, name, size, launches, use, f"utilization.{level.key}", "utilization"))
-    amounts = {pipe: _sum(data, name, size, launches, pipe.amount) for pipe in PIPES}
-    for pipe in PIPES:
-        if any(amounts[other].value is not None for other in PIPES if other.amount in pipe.instead_of):
+    pipes = pipes_of(str((data.variant(name) or {}).get("dtype") or ""))
+    amounts = {pipe: _part(_sum(data, name, size, launches, pipe.amount), pipe.products) for pipe in pipes}
+    for pipe in pipes:
+        if any(amounts[other].value is not None for other in pipes if other.amount in pipe.instead_of):
             amounts[pipe] = Value(None, why="not_applicable")
     most = max((value.value or 0.0 for value in amounts.values()), default=0.0)
     for pipe, amount in amounts.items():
         if amount.value and amount.value >= MINOR * most:
-            roofs = [_mean(data, name, size, launches, roof) for roof in pipe.roofs]
+            roofs = [_part(_mean(data, name, size, launches, roof), pipe.products) for roof in pipe.roofs]
             roof = next((value for value in roofs if value.value is not None), roofs[0])
             use = _use(pipe.key, pipe.label, "compute", amount, duration, roof, "FLOP/s")
             if "tensor" in pipe.label:
@@ -169,6 +170,10 @@ def _uses(data: RunData, name: str, size: str, launches: Sequence[Launch]) -> tu
         one = Value(1.0, "1", issue.origin)
         uses.append(RoofUse("issue", "issue slots", "issue", issue, issue.value, one, issue.value, "1/cycle"))
     return tuple(uses)
+
+
+def _part(value: Value, parts: int) -> Value:
+    return value if value.value is None or parts == 1 else replace(value, value=value.value / parts)
 
 
 def _use(key: str, label: str, family: Family, amount: Value, duration: Value, roof: Value, unit: str) -> RoofUse:
@@ -328,6 +333,7 @@ def _counter_roofs(
 def _ceilings(data: RunData) -> tuple[Roof, ...]:
     """The ceilings frame: copies and pipes measured by small kernels in the same run, and nominal figures."""
     levels = {level.key for level in LEVELS}
+    made = [dtype for dtype in MADE_OF if any(row["dtype"] == dtype for row in data.variants)]
     roofs = []
     for row in data.rows.get("ceilings", ()):
         if not row["value"] or row["origin"] == "counter" or parse_row_name(str(row["name"])):
@@ -335,9 +341,14 @@ def _ceilings(data: RunData) -> tuple[Roof, ...]:
         key = str(row["level_or_pipe"] or "")
         family: Family = "memory" if key in levels or row["unit"] == "B/s" else "compute"
         clock = row["clock_mhz"] * 1e6 if row["clock_mhz"] else None
-        roofs.append(
-            Roof(key, str(row["name"]), family, float(row["value"]), str(row["unit"]), clock, str(row["origin"]))
-        )
+        value, unit, origin = float(row["value"]), str(row["unit"]), str(row["origin"])
+        roofs.append(Roof(key, str(row["name"]), family, value, unit, clock, origin))
+        for dtype in made:
+            if (part := pipe_key(key, dtype)) != key:
+                products = MADE_OF[dtype][1]
+                roofs.append(
+                    Roof(part, f"{row['name']}, 1 / {products}", family, value / products, unit, clock, origin)
+                )
     return tuple(roofs)
 
 

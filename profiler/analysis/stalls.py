@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.analysis.roofline import PIPES
+from profiler.analysis.roofs import MADE_OF, PIPES, pipe_key
 from profiler.analysis.rundata import RunData, Value
 from profiler.metrics import STALL_REASONS
 
@@ -33,7 +33,7 @@ _MEMORY = frozenset({"latency", "dram", "l2", "l1"})
 _SHARED = frozenset({"latency", "shared", "l1"})
 
 
-_PIPES = frozenset({"latency"}) | {pipe.key for pipe in PIPES}
+_PIPES = frozenset({"latency"}) | {pipe_key(pipe.key, dtype) for pipe in PIPES for dtype in ("", *MADE_OF)}
 #: Reason -> family, cure, and the limits that make the cure relevant. ``selected`` is an issue, ``not_selected`` only
 #: says that the scheduler had a choice, and ``wait`` is a fixed latency: none of them raises an alarm.
 _KNOWN: Mapping[str, tuple[str, str, frozenset[str]]] = {

@@ -70,7 +70,15 @@ CEILINGS: tuple[Ceiling, ...] = (
         minimum_capability=(8, 0),
     ),
     Ceiling(
+        "mma.sync TF32", "hmma_tf32", "FLOP/s", "kl_mma_tf32", 256, 32 * (2 * 16 * 8 * 8) // 32, 2, 2000,
+        minimum_capability=(8, 0),
+    ),
+    Ceiling(
         "wgmma BF16", "hgmma_bf16", "FLOP/s", "kl_wgmma", 128, 16 * (2 * 64 * 256 * 16) // 128, 2, 400,
+        minimum_capability=(9, 0), only_major=9,
+    ),
+    Ceiling(
+        "wgmma TF32", "hgmma_tf32", "FLOP/s", "kl_wgmma_tf32", 128, 16 * (2 * 64 * 256 * 8) // 128, 2, 400,
         minimum_capability=(9, 0), only_major=9,
     ),
 )  # fmt: skip

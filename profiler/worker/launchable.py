@@ -210,7 +210,7 @@ _ERRORS: dict[int, str] = {
     716: "cudaErrorMisalignedAddress",
     719: "cudaErrorLaunchFailure",
     720: "cudaErrorCooperativeLaunchTooLarge",
-    801: "cudaErrorNotSupported",
+    801: "cudaErrorNotSupported: the device or its driver lacks what the variant needs, such as tensor maps of sm_90",
     900: "cudaErrorStreamCaptureUnsupported: the launch does something that cannot be captured, such as synchronising",
 }
 

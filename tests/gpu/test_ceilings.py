@@ -28,8 +28,11 @@ PLAUSIBLE = {
     "FFMA": (60e12, 68e12),
     "mma.sync BF16": (600e12, 720e12),
     "wgmma BF16": (800e12, 1075e12),
+    "mma.sync TF32": (280e12, 360e12),
+    "wgmma TF32": (380e12, 540e12),
 }
 PER_CYCLE = {"shared": 132 * 128, "ffma": 132 * 128 * 2, "hmma_bf16": 360448, "hgmma_bf16": 540672}
+PER_CYCLE |= {"hmma_tf32": 180224, "hgmma_tf32": 270336}
 EXPERIMENT = """schema: 1
 name: regimes
 title: Two regimes
@@ -77,7 +80,7 @@ def test_none_passes_its_pipe_at_the_clock_it_ran_at(measured: dict[str, dict[st
         for name, row in measured.items()
         if row["level_or_pipe"] in PER_CYCLE
     }
-    assert len(shares) == 4
+    assert len(shares) == 6
     assert all(0.90 <= share <= 1.01 for share in shares.values()), shares
 
 

@@ -74,6 +74,47 @@ def test_without_the_split_the_aggregate_counts(tmp_path: Path) -> None:
     assert keys == ["tensor_bf16"]
 
 
+def as_tf32x3(run: RunDir) -> RunData:
+    """Make of the rung mma_sync one of tf32x3: three TF32 operations for each of its own."""
+    variants = frames.rows_of(run.frame("variants"))
+    next(row for row in variants if row["name"] == "mma_sync")["dtype"] = "tf32x3"
+    run.write_frame("variants", variants)
+    metrics = frames.rows_of(run.frame("metrics"))
+    for row in [row for row in metrics if row["variant"] == "mma_sync"]:
+        if row["metric"] == "tensor_ops_bf16_hmma":
+            metrics.append(dict(row, metric="tensor_ops_tf32_hmma", value=3 * row["value"]))
+        elif row["metric"] == "roof.hmma_bf16":
+            metrics.append(dict(row, metric="roof.hmma_tf32", value=row["value"] / 2))
+        if row["metric"].startswith("tensor_ops_bf16"):
+            row["value"] = 0.0
+    run.write_frame("metrics", metrics)
+    ceilings = frames.rows_of(run.frame("ceilings"))
+    ceilings.append(dict(ceilings[-1], name="mma.sync TF32", level_or_pipe="hmma_tf32", value=330e12, unit="FLOP/s"))
+    run.write_frame("ceilings", ceilings)
+    return RunData.load(run)
+
+
+def test_of_three_operations_that_make_one_a_third_counts_and_so_does_the_roof(tmp_path: Path) -> None:
+    data = as_tf32x3(make_run(tmp_path / "run", baseline={"fp32": "cublas_fp32", "bf16": "cublas_bf16"}))
+    pipe = next(use for use in roof_uses(data, "mma_sync", SIZE) if use.family == "compute")
+    assert (pipe.key, pipe.label) == ("hmma_tf32x3", "tensor pipe (TF32, mma.sync), 1 / 3")
+    assert pipe.amount.value == pytest.approx(2 * 4096**3)
+    assert pipe.share is not None
+    assert pipe.achieved is not None
+    assert pipe.roof.value is not None
+    assert pipe.share == pytest.approx(pipe.achieved / pipe.roof.value)
+    line = roofline(data, SIZE)
+    point = next(p for p in line.points if p.variant == "mma_sync" and p.level == "dram")
+    assert point.performance == pytest.approx(pipe.achieved)  # comparable with FP32, whose problem it solves
+    roofs = {(roof.key, roof.origin): roof for roof in line.roofs}
+    assert roofs["hmma_tf32x3", "counter"].dtypes == ("tf32x3",)
+    measured = next(roof for (key, origin), roof in roofs.items() if key == "hmma_tf32x3" and origin != "counter")
+    assert (measured.label, measured.value) == ("mma.sync TF32, 1 / 3", pytest.approx(110e12))
+    assert not any(
+        key.endswith("x3") for key, _ in {(r.key, r.origin) for r in roofline(load(tmp_path / "b"), SIZE).roofs}
+    )
+
+
 def test_above_its_roof_is_flagged_as_evidence_of_an_error(tmp_path: Path) -> None:
     data = edit(make_run(tmp_path / "run"), "roof.dram", "naive", value=1e9)
     point = next(p for p in roofline(data, SIZE).points if p.variant == "naive" and p.level == "dram")

@@ -31,6 +31,8 @@ H200 = {"multiprocessors": 132, "l2_bytes": 60 << 20, "buffer": 512 << 20}
         ("FFMA", Launch(264, 512, 2000, 0), 264 * 512 * 2000 * 128 * 2),
         ("mma.sync BF16", Launch(264, 256, 2000, 0), 264 * 8 * 2000 * 32 * (2 * 16 * 8 * 16)),
         ("wgmma BF16", Launch(264, 128, 400, 0), 264 * 400 * 16 * (2 * 64 * 256 * 16)),
+        ("mma.sync TF32", Launch(264, 256, 2000, 0), 264 * 8 * 2000 * 32 * (2 * 16 * 8 * 8)),
+        ("wgmma TF32", Launch(264, 128, 400, 0), 264 * 400 * 16 * (2 * 64 * 256 * 8)),
     ],
 )
 def test_work_follows_from_the_launch_parameters(name: str, launch: Launch, work: int) -> None:
@@ -40,6 +42,7 @@ def test_work_follows_from_the_launch_parameters(name: str, launch: Launch, work
 
 def test_a_launch_of_the_ceilings_takes_about_a_millisecond_or_less() -> None:
     rates = {"dram": 4e12, "l2": 5e12, "shared": 30e12, "ffma": 60e12, "hmma_bf16": 600e12, "hgmma_bf16": 900e12}
+    rates |= {"hmma_tf32": 300e12, "hgmma_tf32": 450e12}
     seconds = {c.name: work_of(c, launch_of(c, **H200)) / rates[c.level_or_pipe] for c in CEILINGS}
     assert all(1e-4 < value < 1.5e-3 for value in seconds.values()), seconds
 
@@ -68,7 +71,12 @@ def test_l2_is_read_in_a_window_that_it_holds() -> None:
 
 @pytest.mark.parametrize(
     ("capability", "absent"),
-    [((7, 5), {"mma.sync BF16", "wgmma BF16"}), ((8, 6), {"wgmma BF16"}), ((9, 0), set()), ((10, 0), {"wgmma BF16"})],
+    [
+        ((7, 5), {"mma.sync BF16", "mma.sync TF32", "wgmma BF16", "wgmma TF32"}),
+        ((8, 6), {"wgmma BF16", "wgmma TF32"}),
+        ((9, 0), set()),
+        ((10, 0), {"wgmma BF16", "wgmma TF32"}),
+    ],
 )
 def test_an_instruction_that_a_chip_lacks_is_absent(capability: tuple[int, int], absent: set[str]) -> None:
     assert {c.name for c in CEILINGS if absent_because(c, capability)} == absent
@@ -77,11 +85,13 @@ def test_an_instruction_that_a_chip_lacks_is_absent(capability: tuple[int, int],
 def test_nominal_peaks_are_the_datasheets() -> None:
     rows = {row["level_or_pipe"]: row for row in nominal_rows(132, (9, 0), CardClocks(1830, 1980, 3201, 6144))}
     assert rows["ffma"]["value"] == pytest.approx(61.8e12, rel=0.01)
-    assert rows["hgmma_bf16"]["value"] == pytest.approx(989.4e12, rel=0.001)
+    assert rows["hgmma_bf16"]["value"] == rows["hgmma_fp16"]["value"] == pytest.approx(989.4e12, rel=0.001)
+    assert rows["hgmma_tf32"]["value"] == pytest.approx(494.7e12, rel=0.001)
     assert rows["dram"]["value"] == pytest.approx(4.9e12, rel=0.01)
     assert {row["origin"] for row in rows.values()} == {"nominal"}
     a100 = {row["level_or_pipe"]: row["value"] for row in nominal_rows(108, (8, 0), CardClocks(1410, None, 1215, 5120))}
     assert a100["hmma_bf16"] == pytest.approx(312e12, rel=0.001)
+    assert a100["hmma_tf32"] == pytest.approx(156e12, rel=0.001)
     assert a100["ffma"] == pytest.approx(19.5e12, rel=0.001)
     assert a100["dram"] == pytest.approx(1555e9, rel=0.001)
 
@@ -176,6 +186,8 @@ def test_the_compiled_loops_are_what_the_arithmetic_counts(tmp_path: Path, arch:
     assert found["ffma_kernel"].total() <= 132
     assert found["mma_kernel"]["HMMA.16816.F32.BF16"] == 32 == BY_NAME["mma.sync BF16"].work * 32 // 4096
     assert found["mma_kernel"].total() <= 40
+    assert found["mma_tf32_kernel"]["HMMA.1688.F32.TF32"] == 32 == BY_NAME["mma.sync TF32"].work * 32 // 2048
+    assert found["mma_tf32_kernel"].total() <= 40
     assert found["shared_read_kernel"]["LDS.128"] == 8 == BY_NAME["shared read"].work // 16
     assert found["l2_read_kernel"]["LDG.E.128.STRONG.GPU"] == 8 == BY_NAME["L2 read"].work // 16
     loads = {
@@ -186,6 +198,8 @@ def test_the_compiled_loops_are_what_the_arithmetic_counts(tmp_path: Path, arch:
     assert loads["read_kernel"] == 8 == BY_NAME["read"].work // 16
     if arch == "sm_90a":
         assert found["wgmma_kernel"]["HGMMA.64x256x16.F32.BF16"] == 16 == BY_NAME["wgmma BF16"].work * 128 // 524288
-        assert not any(word.startswith(("LD", "ST", "BAR")) for word in found["wgmma_kernel"])
+        assert found["wgmma_tf32_kernel"]["HGMMA.64x256x8.F32.TF32"] == 16 == BY_NAME["wgmma TF32"].work * 128 // 262144
+        for name in ("wgmma_kernel", "wgmma_tf32_kernel"):
+            assert not any(word.startswith(("LD", "ST", "BAR")) for word in found[name])
     else:
-        assert not any("GMMA" in word for word in found["wgmma_kernel"])
+        assert not any("GMMA" in word for name in ("wgmma_kernel", "wgmma_tf32_kernel") for word in found[name])

@@ -87,7 +87,7 @@ def test_evaluate_gives_a_finite_number_or_a_reason(a: float, b: float) -> None:
 
 def test_requests_hold_every_roof_pipe_and_stall() -> None:
     asked = requests()
-    assert len(asked) == len(set(asked)) == 126
+    assert len(asked) == len(set(asked)) == 130
     for name in (
         "gpu__time_duration.sum", "dram__bytes.sum.peak_sustained", "lts__t_sectors_srcunit_tex.sum.peak_sustained",
         "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.peak_sustained", "launch__waves_per_multiprocessor",

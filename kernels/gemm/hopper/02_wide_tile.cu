@@ -1,8 +1,8 @@
 // Rung 2: the largest tile that the registers of four warps hold, 128 x 128, multiplied by products of 64 x 128.
 //
 // Idea     A product of 64 x N x 16 reads its A, 64 x 16, whatever N is: a wide one reads less from shared memory for
-//          each operation. 64 x 64: (64 + 64) * 32 B = 4 KB in 32 cycles of the tensor cores, all the 128 B a cycle that
-//          shared memory gives. 64 x 128: 6 KB in 64 cycles, three quarters of it.
+//          each operation. 64 x 64: (64 + 64) * 32 B = 4 KB in 32 cycles of the tensor cores, all the 128 B a cycle
+//          that shared memory gives. 64 x 128: 6 KB in 64 cycles, three quarters of it.
 // Changed  against 01_wgmma_tma: BM x BN = 128 x 128, two products side by side for each step along k.
 // Tile     128 x 128 x 64, 128 threads, one buffer of 32 KB, 128 accumulators a thread. Reuse 2 * 128 * 128 / 256 = 128
 //          FLOP for each element loaded, twice that of rung 1, so half the traffic from L2. At 4096: 1024 tiles.

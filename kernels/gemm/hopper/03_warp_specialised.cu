@@ -1,13 +1,13 @@
 // Rung 3: one warp only copies, four warps only multiply, and a ring of stages lies between them.
 //
 // Idea     In rung 2 a block waits for its copy, then for its products, then for its warps. With a producer that runs
-//          ahead through a ring of stages, the copies of the next tiles go on while the consumer multiplies; nobody waits
-//          for a whole block any more, but for the one thing he needs.
+//          ahead through a ring of stages, the copies of the next tiles go on while the consumer multiplies; nobody
+//          waits for a whole block any more, but for the one thing he needs.
 // Changed  against 02_wide_tile: a second warpgroup, of which one thread orders copies; STAGES buffers; two barriers a
 //          stage (filled, freed) in place of __syncthreads.
 // Tile     128 x 128 x 64, 256 threads; STAGES = 5 stages of 32 KB = 160 KB: one block a multiprocessor.
-// Barriers filled: 1 arrival and 32768 bytes. freed: 4 arrivals, one of each consumer warp. The producer waits for parity
-//          1, 0, ... of freed (the first time round at once), the consumer for 0, 1, ... of filled.
+// Barriers filled: 1 arrival and 32768 bytes. freed: 4 arrivals, one of each consumer warp. The producer waits for
+//          parity 1, 0, ... of freed (the first time round at once), the consumer for 0, 1, ... of filled.
 // Sizes    K % 8 == 0 (rows of 16 bytes); any M and N.
 #include "gemm.h"
 

@@ -1,9 +1,9 @@
 // Rung 5: as many blocks as multiprocessors, each of which computes tile after tile in an order that suits L2.
 //
-// Idea     A new block starts with barriers to set up and an empty ring. A persistent block keeps both: while the consumers
-//          store a tile of C, the producer already fills the ring for the next. And it makes the order of the tiles ours:
-//          in bands of GROUP tile rows, one wave of 132 tiles covers 16 x 8.25 tiles, 2048 rows of A and 2112 of B;
-//          row by row it would be 9 rows of tiles, 1152 rows of A and all of B.
+// Idea     A new block starts with barriers to set up and an empty ring. A persistent block keeps both: while the
+//          consumers store a tile of C, the producer already fills the ring for the next. And it makes the order of the
+//          tiles ours: in bands of GROUP tile rows, one wave of 132 tiles covers 16 x 8.25 tiles, 2048 rows of A and
+//          2112 of B; row by row it would be 9 rows of tiles, 1152 rows of A and all of B.
 // Changed  against 04_two_consumers: the grid is the number of multiprocessors; both roles loop over the tiles
 //          blockIdx.x, blockIdx.x + gridDim.x, ...; the place in the ring runs on from tile to tile.
 // Tile     128 x 256 x 64, 384 threads, STAGES = 4 stages of 48 KB. At 4096: 512 tiles = 3.88 rounds of 132.

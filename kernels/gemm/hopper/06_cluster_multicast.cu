@@ -1,16 +1,18 @@
 // Rung 6: pairs of blocks (clusters) load B once for both of them (multicast).
 //
-// Idea     Two tiles of C, one above the other, need the same rows of B. Two blocks of a cluster run at the same time on
-//          neighbouring multiprocessors: each loads half of B's stage, and the copy engine delivers it to both. L2 then
-//          hands out (128 + 128) rows for each tile and k, not (128 + 256): two thirds of the traffic.
-// Changed  against 05_persistent: __cluster_dims__(2); tiles are handed out in pairs; B comes in two halves, each for both.
-// Tile     128 x 256 x 64 a block, 256 x 256 x 64 a cluster; STAGES = 4 stages of 48 KB. At 4096: 256 pairs = 3.88 rounds
-//          of 66 clusters.
+// Idea     Two tiles of C, one above the other, need the same rows of B. Two blocks of a cluster run at the same time
+//          on neighbouring multiprocessors: each loads half of B's stage, and the copy engine delivers it to both. L2
+//          then hands out (128 + 128) rows for each tile and k, not (128 + 256): two thirds of the traffic.
+// Changed  against 05_persistent: __cluster_dims__(2); tiles are handed out in pairs; B comes in two halves, each for
+//          both.
+// Tile     128 x 256 x 64 a block, 256 x 256 x 64 a cluster; STAGES = 4 stages of 48 KB. At 4096: 256 pairs = 3.88
+//          rounds of 66 clusters.
 // Barriers filled: 1 arrival and 49152 bytes as before, of which the neighbour's engine brings 16384; they may come
-//          before this block has announced them: a phase cannot end before its producer arrives. freed: a producer writes
-//          into both blocks, so it waits for the warps of both, 16 arrivals; each warp arrives here and next door.
-// Exit     A block must not end while its neighbour may still write to it or arrive at its barriers: all threads of both
-//          meet at the end.
+//          before this block has announced them: a phase cannot end before its producer arrives. freed: a producer
+//          writes into both blocks, so it waits for the warps of both, 16 arrivals; each warp arrives here and next
+//          door.
+// Exit     A block must not end while its neighbour may still write to it or arrive at its barriers: all threads of
+//          both meet at the end.
 // Sizes    K % 8 == 0 (rows of 16 bytes); any M and N: a pair may stick out below, then one block computes nothing.
 #include "gemm.h"
 

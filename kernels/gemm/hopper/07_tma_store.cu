@@ -1,15 +1,16 @@
 // Rung 7: C leaves through shared memory: stmatrix in, and the copy engine out.
 //
-// Idea     The accumulators of a warp are pairs of neighbours: stored from registers, each instruction writes 8 pieces of
-//          16 bytes, half of the 32 that L2 works with, and 64 such instructions wait in the way of the next tile. stmatrix
-//          puts 16 x 16 of them into shared memory with one instruction, and one thread orders the copy of 64 x 64, whole
-//          lines, which goes on while the next tile is multiplied.
-// Changed  against 06_tma_store: a buffer for C, 128 x 256 * 2 B = 64 KB, so only STAGES = 3 stages of 48 KB; a
+// Idea     The accumulators of a warp are pairs of neighbours: stored from registers, each instruction writes 8 pieces
+//          of 16 bytes, half of the 32 that L2 works with, and 64 such instructions wait in the way of the next tile.
+//          stmatrix puts 16 x 16 of them into shared memory with one instruction, and one thread orders the copy of 64
+//          x 64, whole lines, which goes on while the next tile is multiplied.
+// Changed  against 06_cluster_multicast: a buffer for C, 128 x 256 * 2 B = 64 KB, so only STAGES = 3 stages of 48 KB; a
 //          tensor map of C. What lies outside of C, the engine leaves alone: no tests.
 // Tile     128 x 256 x 64 a block, 256 x 256 x 64 a cluster of two; 3 * 48 + 64 = 208 KB.
 // Banks    Pieces of C are 64 x 64, rows of 128 bytes, with the swizzle of A and B: see PieceWriter. No conflict.
-// Order    Before a warpgroup writes its part of the buffer, the thread that ordered its last copies waits until they have
-//          been read. After, each thread makes its writes visible to the engine, the warpgroup meets, one thread orders.
+// Order    Before a warpgroup writes its part of the buffer, the thread that ordered its last copies waits until they
+//          have been read. After, each thread makes its writes visible to the engine, the warpgroup meets, one thread
+//          orders.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M.
 #include "gemm.h"
 

@@ -1,11 +1,11 @@
 // Rung 8: the tiles of C along a Hilbert curve.
 //
-// Idea     Bands are compact only if their height suits the number of blocks at work, and between two waves they jump: the
-//          last tiles of a column of the band and the first of the next share nothing but that column. Any run of a Hilbert
-//          curve is a compact patch, and the next run begins beside it, so that what one wave leaves in L2 the next uses;
-//          blocks that run ahead or fall behind stay near the others, too.
-// Changed  against 07_hilbert: the order is a table in device memory, made once by `prepare` (16 KB at 8192), from which
-//          each role reads a word a tile, before the main loop so that nobody waits for it.
+// Idea     Bands are compact only if their height suits the number of blocks at work, and between two waves they jump:
+//          the last tiles of a column of the band and the first of the next share nothing but that column. Any run of a
+//          Hilbert curve is a compact patch, and the next run begins beside it, so that what one wave leaves in L2 the
+//          next uses; blocks that run ahead or fall behind stay near the others, too.
+// Changed  against 07_tma_store: the order is a table in device memory, made once by `prepare` (4 KB at 8192), from
+//          which each role reads a word a tile, before the main loop so that nobody waits for it.
 // Tile     128 x 256 x 64 a block, 256 x 256 x 64 a cluster of two; STAGES = 3: 3 * 48 + 64 = 208 KB.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M; up to 65536 pairs of tiles each way.
 #include "gemm.h"

@@ -1,10 +1,10 @@
 // Rung 9: C leaves piece by piece through a small buffer, so that a fourth stage fits.
 //
-// Idea     The buffer of rung 7 holds the whole tile of C, 64 KB, for an instant in each tile; that is more than a stage of
-//          the ring, which works all the time. Pieces of 64 x 64 need only as many buffers as hide the copy of the last
-//          piece behind the writing of the next: two for each warpgroup, 32 KB in all.
-// Changed  against 08_hilbert: BUFFERS = 2 pieces for each warpgroup, used in turn; before a piece is written, the copy that
-//          left from the same buffer, BUFFERS copies ago, must have read it. STAGES = 4.
+// Idea     The buffer of rung 7 holds the whole tile of C, 64 KB, for an instant in each tile; that is more than a
+//          stage of the ring, which works all the time. Pieces of 64 x 64 need only as many buffers as hide the copy of
+//          the last piece behind the writing of the next: two for each warpgroup, 32 KB in all.
+// Changed  against 08_hilbert: BUFFERS = 2 pieces for each warpgroup, used in turn; before a piece is written, the copy
+//          that left from the same buffer, BUFFERS copies ago, must have read it. STAGES = 4.
 // Tile     128 x 256 x 64 a block, 256 x 256 x 64 a cluster of two; 4 * 48 + 2 * 2 * 8 = 224 KB of 227.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M; up to 65536 pairs of tiles each way.
 #include "gemm.h"

@@ -1,13 +1,14 @@
 // Rung 10: the products of a stage are issued before those of the last have ended.
 //
-// Idea     wait_products<0> at the end of each stage empties the queue of this warpgroup: its next products start only after
-//          the wait, the barrier of the next stage, and the issue. With one group left in flight there is always another
-//          behind the one that runs, also while the other warpgroup stores its part of C and has none to offer.
-// Changed  against 09_piecewise_store: wait_products<1>, so a stage is freed one round later, when the group after the one
-//          that reads it has been issued; the last one after the loop. For the producer the ring is one stage shorter.
+// Idea     wait_products<0> at the end of each stage empties the queue of this warpgroup: its next products start only
+//          after the wait, the barrier of the next stage, and the issue. With one group left in flight there is always
+//          another behind the one that runs, also while the other warpgroup stores its part of C and has none to offer.
+// Changed  against 09_piecewise_store: wait_products<1>, so a stage is freed one round later, when the group after the
+//          one that reads it has been issued; the last one after the loop. For the producer the ring is one stage
+//          shorter.
 // Tile     128 x 256 x 64 a block, 256 x 256 x 64 a cluster of two; 4 * 48 + 2 * 2 * 8 = 224 KB of 227.
-// Compiler It must leave the accumulators where they are from one group to the next: any copy of them would need a wait,
-//          and ptxas would serialise the products (C7510 and on, which fails the build).
+// Compiler It must leave the accumulators where they are from one group to the next: any copy of them would need a
+//          wait, and ptxas would serialise the products (C7510 and on, which fails the build).
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M; up to 65536 pairs of tiles each way.
 #include "gemm.h"
 

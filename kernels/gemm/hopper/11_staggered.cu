@@ -1,12 +1,13 @@
 // Rung 11: one warpgroup runs ahead of the other, so that they do not store C at the same time.
 //
-// Idea     Two consumers that start together end together: both store their part of C, and the tensor cores wait for them.
-//          If one is ahead by a few stages, it stores while the other still multiplies, at the full rate, what is left of
-//          the tile, and when that one stores, the first is back with products of the next tile, which the producer has
-//          loaded meanwhile. Nothing has to keep them apart: both run at the same rate.
-// Changed  against 10_in_flight: the second warpgroup begins when stage STAGGER has been filled for the first time. And all
-//          else that remained open is a macro: see cooperative.cuh. Loads ask L2 for 256 bytes at once (PROMOTION), as
-//          a row of 128 bytes of a tile is followed by the next k; maps are prefetched.
+// Idea     Two consumers that start together end together: both store their part of C, and the tensor cores wait for
+//          them. If one is ahead by a few stages, it stores while the other still multiplies, at the full rate, what is
+//          left of the tile, and when that one stores, the first is back with products of the next tile, which the
+//          producer has loaded meanwhile. Nothing has to keep them apart: both run at the same rate.
+// Changed  against 10_in_flight: the second warpgroup begins when stage STAGGER has been filled for the first time. C
+//          is stored by warps, each its 16 rows of a piece, so that no warp waits for another (8 barriers of a
+//          warpgroup less for each tile). All else that remained open is a macro: see cooperative.cuh. Loads ask L2 for
+//          256 bytes at once (PROMOTION), as a row of 128 bytes of a tile is followed by the next k.
 // Tile     BM x BN = 128 x 256, BK 64; 4 * 48 + 2 * 2 * 8 = 224 KB of 227.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M; up to 65536 tiles of a cluster each way.
 #include "gemm.h"

@@ -1,8 +1,10 @@
 // Rung 12: the kernel of rung 11, with tile, cluster and order chosen by the shape of the problem.
 //
 // Idea     No tile suits all shapes: what counts is how many tiles there are for 132 multiprocessors, and which operand
-//          neighbours share. A library has a table of that; so has this rung (choices.cuh), with what each row measured.
-// Changed  against 11_staggered: several kernels in one library; `prepare` picks one and makes its maps, `launch` starts it.
+//          neighbours share. A library has a table of that; so has this rung (choices.cuh), with what each row
+//          measured.
+// Changed  against 11_staggered: several kernels in one library; `prepare` picks one and makes its maps, `launch`
+//          starts it.
 // Tile     128 x 256 or 256 x 128 for large matrices: 171 FLOP for each element loaded; 128 x 128 where those would be
 //          fewer than the multiprocessors: at 1024, 64 tiles in place of 32.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M; up to 65536 tiles of a cluster each way.

@@ -1,7 +1,7 @@
 // Which tile, cluster and order for which shape, with what was measured: the one place where that is decided.
 //
-// A shape that is not in the table takes the row of the nearest that is, by the sum of |log2| of the ratios of M, N and K
-// (K counts half: it changes how long a tile takes, not how the tiles cover the multiprocessors).
+// A shape that is not in the table takes the row of the nearest that is, by the sum of |log2| of the ratios of M, N and
+// K (K counts half: it changes how long a tile takes, not how the tiles cover the multiprocessors).
 #pragma once
 #include <cmath>
 

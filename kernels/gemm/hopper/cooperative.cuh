@@ -1,4 +1,5 @@
-// The kernel of the top rungs with its choices open: two warpgroups of consumers that share a tile, a producer warp, a ring.
+// The kernel of the top rungs with its choices open: two warpgroups of consumers that share a tile, a producer warp, a
+// ring.
 //
 // Everything that 01 to 10 introduce one by one is here once, in a form that the compiler specialises: tile, stages,
 // buffers for C, cluster in both directions, products in flight, stagger. 11_staggered.cu says what the last one is and
@@ -63,8 +64,10 @@ __device__ __forceinline__ void produce(const typename Config::Stages &ring, con
     for (int m = 0; m < Config::kClusterM; ++m) column |= 1u << (place_n * Config::kClusterM + m);
 
     typename Config::Stages::Place place;
+    uint32_t next = __ldg(order + first);  // read a tile ahead: its latency would delay the first copies
     for (int index = first; index < tiles; index += step) {
-        const TileAt tile = unpacked_tile(__ldg(order + index));
+        const TileAt tile = unpacked_tile(next);
+        if (index + step < tiles) next = __ldg(order + index + step);
         const int from_a = (tile.m * Config::kClusterM + place_m) * Config::kBlockM + place_n * Config::kBoxM;
         const int from_b = (tile.n * Config::kClusterN + place_n) * Config::kBlockN + place_m * Config::kBoxN;
         for (int k = 0; k < tiles_k; ++k, place.advance()) {
@@ -85,10 +88,13 @@ __device__ __forceinline__ void produce(const typename Config::Stages &ring, con
     }
 }
 
+// Each warp stores its own 16 rows of a piece, as soon as it has them: it waits for no other.
+constexpr int kWarpRows = 16;
+
 template <class Config>
 __device__ __forceinline__ void consume(const typename Config::Stages &ring, const CUtensorMap &map_c,
                                         const uint32_t *order, int first, int step, int tiles, int tiles_k, int place_m,
-                                        int place_n, int group, bool orders) {
+                                        int place_n, int group, int warp) {
     constexpr uint64_t kStageStep = Config::Stages::kStageStep;
     const int rows_above = (group - 1) * Config::kBlockM / 2;  // this warpgroup's, in the tile
     const uint64_t first_a = tile_descriptor(ring.tile_a(0) + tile_bytes(rows_above));
@@ -138,19 +144,18 @@ __device__ __forceinline__ void consume(const typename Config::Stages &ring, con
 #pragma unroll
             for (int piece = 0; piece < Config::kPieces; ++piece) {
                 const uint32_t buffer = buffers + (i * Config::kPieces + piece) % Config::kBuffers * kPieceBytes;
-                if (orders) wait_stores_read<Config::kBuffers - 1>();
-                named_barrier_sync(group, 128);
+                wait_stores_read<Config::kBuffers - 1>();
+                __syncwarp();
                 writer.write(d[i], piece, buffer);
                 publish_to_copies();
-                named_barrier_sync(group, 128);
-                if (orders) {
-                    store_tile(map_c, buffer, column + piece * kPieceColumns, row + i * 64);
-                    commit_stores();
-                }
+                __syncwarp();
+                store_tile(map_c, buffer + warp * tile_bytes(kWarpRows), column + piece * kPieceColumns,
+                           row + i * 64 + warp * kWarpRows);
+                commit_stores();
             }
         }
     }
-    if (orders) wait_stores_read<0>();  // shared memory must outlive the copies
+    wait_stores_read<0>();  // shared memory must outlive the copies
 }
 
 // A cluster computes the cluster tiles first, first + step, ... of the order.
@@ -181,7 +186,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
         if (warp == 0) produce<Config>(ring, map_a, map_b, order, first, step, tiles, tiles_k, place_m, place_n);
     } else {
         take_registers<232>();
-        consume<Config>(ring, map_c, order, first, step, tiles, tiles_k, place_m, place_n, group, warp % 4 == 0);
+        consume<Config>(ring, map_c, order, first, step, tiles, tiles_k, place_m, place_n, group, warp % 4);
     }
     if constexpr (Config::kCluster > 1) cluster_sync();  // nobody may write to a block that has ended
 }
@@ -199,7 +204,7 @@ cudaError_t plan_cooperative(Plan *plan, const Args &args, const Choice &choice)
     if (const cudaError_t error =
             plan_operands(plan, args, Config::kBlockM, Config::kBlockN, Config::kBoxM, Config::kBoxN, choice.promotion))
         return error;
-    if (const cudaError_t error = plan_pieces(plan, args)) return error;
+    if (const cudaError_t error = plan_pieces(plan, args, kWarpRows)) return error;
     plan->tiles_m = static_cast<int>(divide_up(plan->tiles_m, Config::kClusterM));
     plan->tiles_n = static_cast<int>(divide_up(plan->tiles_n, Config::kClusterN));
     const auto order = [&choice](uint32_t tiles_m, uint32_t tiles_n) {

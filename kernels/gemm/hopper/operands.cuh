@@ -115,8 +115,8 @@ cudaError_t resident_clusters(int *clusters, Kernel kernel, int blocks_each, int
     return *clusters > 0 ? cudaSuccess : cudaErrorNotSupported;
 }
 
-// Puts the order of the tiles, `make(tiles_m, tiles_n)`, into device memory. The copy is over before any launch: it waits
-// for it. cudaErrorInvalidValue: more tiles one way than half a word of the table can say.
+// Puts the order of the tiles, `make(tiles_m, tiles_n)`, into device memory. The copy is over before any launch: it
+// waits for it. cudaErrorInvalidValue: more tiles one way than half a word of the table can say.
 template <class Make>
 cudaError_t plan_order(Plan *plan, Make make) {
     if (plan->tiles_m > 0x10000 || plan->tiles_n > 0x10000) return cudaErrorInvalidValue;

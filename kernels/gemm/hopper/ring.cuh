@@ -1,4 +1,5 @@
-// A ring of stages in shared memory between one producer and its consumers: tiles of A and B, and two barriers for each.
+// A ring of stages in shared memory between one producer and its consumers: tiles of A and B, and two barriers for
+// each.
 #pragma once
 #include "../../common/async_copy.cuh"
 #include "../../common/mbarrier.cuh"
@@ -7,8 +8,8 @@
 namespace ladder {
 
 // filled: the copies of a stage have landed (1 arrival, of the producer, and the bytes that it announces).
-// freed: its readers are done with it. What wgmma reads, a warp has read only when that warp has waited for its products,
-// so each consumer warp arrives: one lane of it, at the barrier of each producer that writes into its stages.
+// freed: its readers are done with it. What wgmma reads, a warp has read only when that warp has waited for its
+// products, so each consumer warp arrives: one lane of it, at the barrier of each producer that writes into its stages.
 template <int kStages, int kRowsA, int kRowsB>
 struct Ring {
     static constexpr int kBytesA = tile_bytes(kRowsA), kBytesB = tile_bytes(kRowsB);

@@ -4,8 +4,8 @@
 
 namespace ladder {
 
-// Stores the 64 x (kCount / 2) accumulators of a warpgroup whose first element is C[row, column]; what lies outside of C
-// is left out. A thread holds pairs of neighbours: 4 bytes, 4 lanes one after the other, 8 rows an instruction. So a
+// Stores the 64 x (kCount / 2) accumulators of a warpgroup whose first element is C[row, column]; what lies outside of
+// C is left out. A thread holds pairs of neighbours: 4 bytes, 4 lanes one after the other, 8 rows an instruction. So a
 // warp writes 8 pieces of 16 bytes, half a sector each. Rows of an odd number of elements are stored one by one.
 template <int kCount>
 __device__ __forceinline__ void store_registers(const float (&d)[kCount], Element *C, int64_t row, int64_t column,

@@ -9,9 +9,10 @@ namespace ladder {
 constexpr int kPieceColumns = 64;            // 128 bytes: one row of the swizzle pattern
 constexpr int kPieceBytes = tile_bytes(64);  // a piece of C in shared memory, 64 x 64
 
-// A piece of C in shared memory as one lane writes it with stmatrix. Of a piece, warp w owns the rows 16 w to 16 w + 15.
-// One stmatrix stores 16 x 16: lane l points at row l % 16, and at columns 8 (l / 16) on; that is vector 2 j + l / 16 of
-// the row, which the swizzle puts at (2 j + l / 16) ^ (row % 8). The 8 addresses of a matrix lie in the 8 bank groups.
+// A piece of C in shared memory as one lane writes it with stmatrix. Of a piece, warp w owns the rows 16 w to 16 w +
+// 15. One stmatrix stores 16 x 16: lane l points at row l % 16, and at columns 8 (l / 16) on; that is vector 2 j + l /
+// 16 of the row, which the swizzle puts at (2 j + l / 16) ^ (row % 8). The 8 addresses of a matrix lie in the 8 bank
+// groups.
 struct PieceWriter {
     uint32_t row;    // offset of this lane's row in a piece
     uint32_t twist;  // offset of its vector in that row for j = 0; for other j, XOR 32 j
@@ -34,9 +35,9 @@ struct PieceWriter {
     }
 };
 
-// The map of C for pieces of 64 x 64. The copy engine needs rows of C that are multiples of 16 bytes: N % 8 == 0.
-inline cudaError_t plan_pieces(Plan *plan, const Args &args) {
-    return make_map(&plan->c, tiled(args.C, args.M, args.N, 64));
+// The map of C for pieces of `rows` x 64. The copy engine needs rows of C that are multiples of 16 bytes: N % 8 == 0.
+inline cudaError_t plan_pieces(Plan *plan, const Args &args, int rows = 64) {
+    return make_map(&plan->c, tiled(args.C, args.M, args.N, rows));
 }
 
 }  // namespace ladder
