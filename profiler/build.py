@@ -55,6 +55,12 @@ class Built:
 def build_stage(run: Run) -> None:
     """Copy every source into the run directory and build the CUDA variants; failures become statuses of their rows."""
     layouts, outcomes = _copy_sources(run)
+    build_layouts(run, layouts, outcomes)
+
+
+def build_layouts(run: Run, layouts: Mapping[str, Layout], unreadable: Mapping[str, Built] | None = None) -> None:
+    """Build variants, by name, from copies of their files; ``unreadable`` are those that have failed already."""
+    outcomes = dict(unreadable or {})
     jobs = {name: partial(_build_one, run, run.experiment.variant(name), files) for name, files in layouts.items()}
     for name, outcome in parallel.run_all(jobs, run.settings.jobs):
         outcomes[name] = outcome
@@ -138,6 +144,8 @@ def _copy_sources(run: Run) -> tuple[dict[str, Layout], dict[str, Built]]:
     alive = {variant.name for variant in run.alive()}
     layouts: dict[str, Layout] = {}
     outcomes: dict[str, Built] = {}
+    problem = {file.name: file.path.read_bytes() for file in build_sources.problem_files(run.experiment.problem)}
+    _write_files(run.dir.path / "sources" / build_sources.PROBLEM_FOLDER, problem)
     for variant in run.variants:
         if variant.source is None:
             continue

@@ -33,8 +33,11 @@ def make_run(
     recorded_arch: str | None,
     command: list[str],
     now: datetime | None = None,
+    path: Path | None = None,
 ) -> RunDir:
-    """Return a new run directory with its manifest, the experiment's text and the frame ``variants``."""
+    """Return a new run directory with its manifest, the experiment's text and the frame ``variants``: at ``path``, or
+    ``<experiment>/<UTC time>-<hash>`` in the runs directory.
+    """
     unknown = [name for name in settings.only if name not in {v.name for v in experiment.variants}]
     if unknown:
         raise UsageError(
@@ -44,8 +47,8 @@ def make_run(
     problem = problem_class(experiment.problem)
     created = now or datetime.now(UTC)
     arch = arch_of(experiment, gpu, recorded_arch)
-    digest = hashlib.sha256(f"{experiment.text}\0{arch}\0{created.isoformat()}".encode()).hexdigest()[:8]
-    path = runs_dir / experiment.name / f"{created:%Y%m%dT%H%M%SZ}-{digest}"
+    if path is None:
+        path = runs_dir / experiment.name / run_id(created, experiment.text, arch)
     manifest = {
         "tool_version": __version__,
         "created": created.isoformat(timespec="seconds"),
@@ -70,6 +73,12 @@ def make_run(
         "variants", [variant_row(v, i, experiment, arch) for i, v in enumerate(selected(experiment, settings))]
     )
     return run
+
+
+def run_id(created: datetime, *parts: str) -> str:
+    """Return the name of a run's folder: its time in UTC and a hash that tells runs of one second apart."""
+    digest = hashlib.sha256("\0".join([*parts, created.isoformat()]).encode()).hexdigest()[:8]
+    return f"{created:%Y%m%dT%H%M%SZ}-{digest}"
 
 
 def without_folder(word: str) -> str:

@@ -4,6 +4,8 @@ again on other inputs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from profiler import frames
@@ -16,6 +18,20 @@ from profiler.verify import check_row, run_checks, worse
 from profiler.worker.protocol import number
 from profiler.worker.spec import problem_spec, variant_spec
 from profiler.worker_session import Event, WorkerSession
+
+
+@dataclass(frozen=True)
+class Taking:
+    """How one process takes the samples of one size, as far as the experiment does not say it.
+
+    ``methods``: by variant, as an earlier process has chosen; estimates near the limit would choose another.
+    ``shared``: by variant, the one listed before it whose buffers, method and number of samples it takes.
+    """
+
+    process: int
+    methods: Mapping[str, str] = field(default_factory=dict)
+    shared: Mapping[str, str] = field(default_factory=dict)
+    samples: int | None = None
 
 
 def time_stage(run: Run, session: WorkerSession, helpers: str | None) -> None:
@@ -49,7 +65,7 @@ def sustained_sizes(run: Run) -> tuple[Dims, ...]:
     return wanted if isinstance(wanted, tuple) else run.experiment.problem.sizes
 
 
-class _Heard:
+class Heard:
     """What a worker says while it times one size."""
 
     def __init__(self, session: WorkerSession, key: str) -> None:
@@ -62,6 +78,7 @@ class _Heard:
         self.unsustained: dict[str, str] = {}
 
     def __call__(self, event: Event) -> None:
+        """Take in one event."""
         kind = event["event"]
         if kind == "sample":
             self.samples.append(_sample_row(event, str(self._session.facts["gpu"]["uuid"])))
@@ -91,11 +108,11 @@ def _time_size(
 ) -> None:
     """Time one size; a variant that fails is left out and the others are timed anew, so that they stay interleaved."""
     measure, key = run.experiment.measure, size_key(dims)
-    heard = _timed_whole(run, session, helpers, dims, variants, process, "time")
+    heard = time_variants(run, session, helpers, dims, variants, "time", _taking(run, key, process))
     if heard is None:
         return
     scope = {"size": {key}, "variant": {v.name for v in variants}}
-    run.dir.update_frame("samples", _counting(heard), replacing={**scope, "process": {process}})
+    run.dir.update_frame("samples", counting(heard), replacing={**scope, "process": {process}})
     run.dir.update_frame(
         "checks", heard.checks, replacing={**scope, "when": {"during"}} if process == 0 else {"when": {""}}
     )
@@ -105,6 +122,7 @@ def _time_size(
         warmup_ms=measure.warmup_ms,
         samples=measure.samples,
         order="shuffled, interleaved",
+        processes=max(process + 1, int(timing.get("processes", 0))),
         **heard.notes,
     )
     timing.setdefault("method", {})[key] = heard.methods
@@ -116,7 +134,7 @@ def _sustain_size(
 ) -> None:
     """Time two blocks of each variant at one size, in ABBA order; without one that fails, the rest are timed anew."""
     key = size_key(dims)
-    heard = _timed_whole(run, session, helpers, dims, variants, process, "sustained")
+    heard = time_variants(run, session, helpers, dims, variants, "sustained", _taking(run, key, process))
     if heard is None:
         return
     for name, reason in heard.unsustained.items():
@@ -125,26 +143,32 @@ def _sustain_size(
     replacing: dict[str, set[Any]] = {
         "size": {key}, "variant": names, "process": {process}, "method": {"sustained"},
     }  # fmt: skip
-    run.dir.update_frame("samples", _counting(heard), replacing=replacing)
+    run.dir.update_frame("samples", counting(heard), replacing=replacing)
     run.dir.update_frame("checks", heard.checks, replacing={"when": {""}})  # beside those of the ranked samples
 
 
-def _timed_whole(
+def _taking(run: Run, key: str, process: int) -> Taking:
+    chosen = run.dir.manifest.get("timing", {}).get("method", {}).get(key, {}) if process else {}
+    return Taking(process, {name: facts["method"] for name, facts in chosen.items()})
+
+
+def time_variants(
     run: Run,
     session: WorkerSession,
     helpers: str | None,
     dims: Dims,
-    variants: list[Variant],
-    process: int,
+    variants: Sequence[Variant],
     command: str,
-) -> _Heard | None:
-    """Return what was heard in the attempt that no variant cut short; None when no variant is left."""
+    taking: Taking,
+) -> Heard | None:
+    """Return what was heard in the attempt that no variant cut short; None when no variant is left.
+
+    ``command`` is ``time`` or ``sustained``. What fails sets the status of its row.
+    """
     measure, key = run.experiment.measure, size_key(dims)
-    # One method for a variant and size: estimates near the limit would choose another in another process.
-    chosen = run.dir.manifest.get("timing", {}).get("method", {}).get(key, {}) if process else {}
     remaining = list(variants)
     while remaining:
-        heard = _Heard(session, key)
+        heard = Heard(session, key)
         message = {
             "cmd": command,
             "problem": problem_spec(run.experiment.problem),
@@ -152,11 +176,12 @@ def _timed_whole(
             "variants": [variant_spec(run, v) for v in remaining],
             "plan": {
                 "dims": dict(dims),
-                "samples": measure.samples,
+                "samples": taking.samples or measure.samples,
                 "warmup_ms": measure.warmup_ms,
                 "cache": measure.cache,
-                "process": process,
-                "methods": {name: facts["method"] for name, facts in chosen.items()},
+                "process": taking.process,
+                "methods": dict(taking.methods),
+                "shared": dict(taking.shared),
                 "seed": int(run.experiment.problem.init.get("seed", 0) or 0),
             },
         }
@@ -174,7 +199,8 @@ def _timed_whole(
     return None
 
 
-def _counting(heard: _Heard) -> list[dict[str, Any]]:
+def counting(heard: Heard) -> list[dict[str, Any]]:
+    """Return the samples of the variants that did not fail."""
     return [row for row in heard.samples if row["variant"] not in heard.failed]
 
 
