@@ -13,7 +13,8 @@ _INTERVAL_HOLDS = frozenset({"noise"})
 
 def row_code(row: RowComparison, settings: Settings) -> Exit:
     """Return what one row means for the exit code; a verdict that is not listed here is broken."""
-    match row.verdict:
+    verdict: str = row.verdict  # a plain text: what comes from elsewhere need not be one of ours
+    match verdict:
         case "incomparable":
             return Exit.NOTHING
         case "broken" | "removed" | "not_measured":
