@@ -118,9 +118,9 @@ def default_table(card: str) -> NoiseTable:
 
 #: By class: between processes, in one process, between sessions, between sessions after correction.
 #: Measured between 8 processes of 100 cold samples with free clocks on one H200: 2.8, 1.7, 0.33, 0.36 and 0.015 %, of
-#: one kernel a class. Those are raised by half, and further where other kernels of the class may be noisier (a kernel at
-#: the power cap is, however long). The rest was not measured: both sides in one process share its clock and placement
-#: and keep what their samples scatter; sessions of free clocks differ by about half a per cent.
+#: one kernel a class. Those are raised by half, and further where other kernels of the class may be noisier (a kernel
+#: at the power cap is, however long). The rest was not measured: both sides in one process share its clock and its
+#: placement and keep what their samples scatter; sessions of free clocks differ by about half a per cent.
 _H200: tuple[tuple[float, float, float, float], ...] = (
     (0.042, 0.030, 0.015, 0.0075),
     (0.0255, 0.020, 0.010, 0.0050),

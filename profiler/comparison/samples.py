@@ -36,6 +36,7 @@ CORRELATION = 2.0
 MODE_DISTANCE = 5.0
 MODE_SHARE = 0.2
 _TICKS_SEEN = 0.9
+_FEWEST_IN_MODE = 5
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,14 @@ class Side:
     def ticks(self) -> float:
         """How many ticks a timed window lasts; infinite where no tick shows."""
         return self.time_ns / self.tick_ns if self.tick_ns else math.inf
+
+    @property
+    def mode_gap(self) -> float:
+        """The log distance of two modes, within most processes or between them; 0 where there is one."""
+        gaps = [process.mode_gap for process in self.processes]
+        two = [gap for gap in gaps if gap]
+        inside = float(np.median(two)) if len(two) * 2 > len(gaps) else 0.0
+        return max(inside, mode_gap(self.logs))
 
     @property
     def within(self) -> float:
@@ -176,22 +185,22 @@ def location(times: Array, trimmed: bool) -> float:
     return math.log(float(np.sort(times)[cut : len(times) - cut].mean()))
 
 
-def mode_gap(logs: Array) -> float:
-    """Return the log distance of two modes; 0 where there is one. Symmetric in what is before and after.
+def mode_gap(logs: Array, fewest: int = 3) -> float:
+    """Return the log distance of two modes; 0 where there is one, or fewer than ``fewest`` values in one of two.
 
     The widest gap between sorted values that leaves at least a fifth on either side; two modes where Ashman's D of the
-    halves exceeds :data:`MODE_DISTANCE`.
+    two parts (their distance over their spread, here half of what holds the middle 68 %) exceeds :data:`MODE_DISTANCE`.
     """
     count = len(logs)
-    fewest = max(2, math.ceil(MODE_SHARE * count))
+    fewest = max(fewest, math.ceil(MODE_SHARE * count))
     if count < 2 * fewest:
         return 0.0
     ordered = np.sort(logs)
     gaps = np.diff(ordered)[fewest - 1 : count - fewest]
     cut = fewest + int(np.argmax(gaps))
-    low, high = ordered[:cut], ordered[cut:]
-    spread = math.sqrt((float(low.var()) + float(high.var())) / 2)
-    distance = float(high.mean() - low.mean())
+    parts = ordered[:cut], ordered[cut:]
+    spread = math.sqrt(sum(float(np.subtract(*np.percentile(part, [84, 16]))) ** 2 for part in parts) / 8)
+    distance = float(parts[1].mean() - parts[0].mean())
     return distance if distance > MODE_DISTANCE * spread and distance > 0 else 0.0
 
 
@@ -205,7 +214,7 @@ def _process(number: int, times: Array, trimmed: bool, tick_ns: float) -> Proces
     # that of a uniform error, tick / sqrt(12), and so does the other end of the window.
     step = tick_ns / math.exp(middle) / math.sqrt(6 * count)
     error = CORRELATION * 1.2533 * robust / math.sqrt(count)
-    return Process(number, middle, math.hypot(error, step), count, mode_gap(logs))
+    return Process(number, middle, math.hypot(error, step), count, mode_gap(logs, _FEWEST_IN_MODE))
 
 
 def _clock(data: Array, windows: Array) -> float | None:
