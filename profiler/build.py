@@ -145,7 +145,7 @@ def _copy_sources(run: Run) -> tuple[dict[str, Layout], dict[str, Built]]:
     layouts: dict[str, Layout] = {}
     outcomes: dict[str, Built] = {}
     problem = {file.name: file.path.read_bytes() for file in build_sources.problem_files(run.experiment.problem)}
-    _write_files(run.dir.path / "sources" / build_sources.PROBLEM_FOLDER, problem)
+    write_files(run.dir.path / "sources" / build_sources.PROBLEM_FOLDER, problem)
     for variant in run.variants:
         if variant.source is None:
             continue
@@ -154,12 +154,12 @@ def _copy_sources(run: Run) -> tuple[dict[str, Layout], dict[str, Built]]:
             if variant.kind == "cuda":
                 header = header_text(run.problem, variant.dtype, run.experiment.problem.options)
                 files = build_sources.layout(variant, run.problem, header)
-                _write_files(target, files.contents)
+                write_files(target, files.contents)
                 if variant.name in alive:
                     layouts[variant.name] = files
             else:
                 copies = build_sources.project_files(variant)
-                _write_files(target, {file.name: file.path.read_bytes() for file in copies})
+                write_files(target, {file.name: file.path.read_bytes() for file in copies})
         except OSError as error:
             if error.filename is not None and Path(str(error.filename)).is_relative_to(run.dir.path):
                 raise LadderError(f"cannot write the run directory: {error.strerror}", code=Exit.USAGE) from error
@@ -169,7 +169,8 @@ def _copy_sources(run: Run) -> tuple[dict[str, Layout], dict[str, Built]]:
     return layouts, outcomes
 
 
-def _write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files of a folder, each moved into place whole; what is there already stays."""
     for name, data in contents.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -227,7 +228,7 @@ def _compile(
 ) -> Built:
     folder, timeout = build_folder(facts["key"]), run.settings.timeout_s
     # Line information keeps the path of what was compiled, so that is the entry's own final folder.
-    _write_files(folder / "src", files.contents)
+    write_files(folder / "src", files.contents)
     work = folder / f".{os.getpid()}.{threading.get_ident()}.partial"
     shutil.rmtree(work, ignore_errors=True)  # of a run that was killed: in containers, numbers of processes recur
     work.mkdir()

@@ -31,7 +31,6 @@ class Taking:
     process: int
     methods: Mapping[str, str] = field(default_factory=dict)
     shared: Mapping[str, str] = field(default_factory=dict)
-    samples: int | None = None
 
 
 def time_stage(run: Run, session: WorkerSession, helpers: str | None) -> None:
@@ -176,7 +175,7 @@ def time_variants(
             "variants": [variant_spec(run, v) for v in remaining],
             "plan": {
                 "dims": dict(dims),
-                "samples": taking.samples or measure.samples,
+                "samples": measure.samples,
                 "warmup_ms": measure.warmup_ms,
                 "cache": measure.cache,
                 "process": taking.process,

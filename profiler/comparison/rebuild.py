@@ -10,7 +10,7 @@ from typing import Any
 from profiler.build_sources import GENERATED, PROBLEM_FOLDER, Layout, folder_name
 from profiler.errors import UsageError
 from profiler.experiment import stored_experiment
-from profiler.model import BuildOptions, Experiment, Variant
+from profiler.model import Experiment, Variant
 from profiler.problems import REGISTRY
 from profiler.rundir import RunDir
 
@@ -45,7 +45,9 @@ def stored_side(run: RunDir) -> Side:
                 f"{name} keeps no copy of its problem's file {problem_file.name}",
                 hint="run the experiment again with this version, and compare with that run",
             )
-    experiment = stored_experiment(text, run.path.resolve() / str(stored.get("file") or "experiment.yaml"), problem_file)
+    experiment = stored_experiment(
+        text, run.path.resolve() / str(stored.get("file") or "experiment.yaml"), problem_file
+    )
     layouts: dict[str, Layout] = {}
     unreadable: dict[str, str] = {}
     variants: list[Variant] = []
@@ -93,8 +95,3 @@ def _files(folder: Path) -> list[Path]:
 def _command(run: RunDir, name: str) -> list[str]:
     build: Any = (run.manifest.get("builds") or {}).get(name) or {}
     return [str(word) for word in build.get("command") or ()]
-
-
-def without_include(options: BuildOptions) -> BuildOptions:
-    """Return build options without folders of headers: the copies hold what they lent."""
-    return replace(options, include=())

@@ -325,7 +325,8 @@ def _timed_status(verdict: Verdict) -> str:
 
 def _leader(contenders: Sequence[Contender], plan: Plan, name: str) -> Contender | None:
     """Return the contender whose buffers a variant takes; None when it has none, or that one has failed."""
-    return next((one for one in contenders if one.name == plan.shared.get(name)), None)
+    wanted = plan.shared.get(name)
+    return None if wanted is None else next((one for one in contenders if one.name == wanted), None)
 
 
 def _due(contender: Contender, round_index: int, rounds: int) -> bool:
