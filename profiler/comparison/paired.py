@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from profiler.comparison.escalation import Step, next_step
 from profiler.comparison.measured import Measured, doubt, environment, objection, percent, two_modes
 from profiler.comparison.model import CONFIRMATION_BASE, Design, Noise, RowComparison, Settings, Verdict
 from profiler.comparison.noise import Entry, NoiseTable, pair_entry
@@ -48,6 +49,14 @@ def pair_noise(item: Measured, table: NoiseTable, design: Design) -> Noise:
     return table.pair_floor(item.time_ns, design, item.within)
 
 
+def step_of(item: Measured, settings: Settings, table: NoiseTable, design: Design) -> Step:
+    """Return what a row needs next, by the rule and the floor that judge it in the end."""
+    pairs = pairs_of(item)
+    if not pairs.first:
+        return Step(1, settings.pairs[0])
+    return next_step(pairs.first, pairs.second, pair_noise(item, table, design), item.delta(settings), settings)
+
+
 def paired_rows(
     items: Sequence[Measured], settings: Settings, table: NoiseTable, design: Design, *, identity: bool = True
 ) -> list[RowComparison]:
@@ -77,7 +86,7 @@ def paired_rows(
     if moved:
         first = moved[0]
         words = (
-            f"{first.item.variant} is the same code and moved by {percent(first.judgement.pooled.value)}"
+            f"{first.item.variant} is the same code and {percent(first.judgement.pooled.value)}"
             + (f" ({len(moved)} such rows)" if len(moved) > 1 else "")
             + ": the environment changed"
         )

@@ -49,7 +49,7 @@ def stored_rows(
     if moved:
         first = moved[0].item
         words = (
-            f"{first.variant} is the same code and moved by {percent(first.log_ratio)}"
+            f"{first.variant} is the same code and {percent(first.log_ratio)}"
             + (f" ({len(moved)} such rows)" if len(moved) > 1 else "")
             + ": the environment changed"
         )
