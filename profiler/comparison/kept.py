@@ -17,7 +17,7 @@ from typing import Any
 from profiler import frames
 from profiler.comparison.merging import LABELS, Merged, plain, sided
 from profiler.comparison.model import Design
-from profiler.comparison.remeasure import Measured
+from profiler.comparison.remeasure import SideBySide
 from profiler.errors import UsageError
 from profiler.run import Run
 from profiler.rundir import RunDir, write_text
@@ -61,7 +61,7 @@ def open_kept(path: Path) -> Kept:
 
 
 def keep(
-    folder: Path, run: Run, merged: Merged, found: Measured, given: Sequence[RunDir], names: tuple[str, str]
+    folder: Path, run: Run, merged: Merged, found: SideBySide, given: Sequence[RunDir], names: tuple[str, str]
 ) -> Kept:
     """Write what was measured into ``folder``, one run directory for each side, and return it."""
     work = _Work(run, merged, found)
@@ -86,7 +86,7 @@ def keep(
 class _Work:
     """What was measured, each frame read once and sorted by side."""
 
-    def __init__(self, run: Run, merged: Merged, found: Measured) -> None:
+    def __init__(self, run: Run, merged: Merged, found: SideBySide) -> None:
         self.run, self.merged, self.found = run, merged, found
         rows = {name: frames.rows_of(run.dir.frame(name)) for name in ("variants", "checks", "metrics")}
         rows["checks"] += found.checks

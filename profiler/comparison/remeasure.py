@@ -43,8 +43,8 @@ class Pair:
 
 
 @dataclass
-class Measured:
-    """What was measured, by merged names."""
+class SideBySide:
+    """What was measured side by side, by merged names."""
 
     design: Design
     samples: list[dict[str, Any]] = field(default_factory=list)
@@ -75,13 +75,13 @@ def measure_sides(
     decide: Decide,
     workers: Callable[[], WorkerSession],
     helpers: Callable[[], str | None],
-) -> Measured:
+) -> SideBySide:
     """Verify both sides and measure them until every row is decided; statuses and checks are in ``run``.
 
     Raises ``WorkerUnusable`` where no worker can work here.
     """
     assert run.gpu is not None
-    found = Measured(design)
+    found = SideBySide(design)
     with gpu_lock(run, run.gpu.uuid), clocks_for(run), Fresh(workers) as fresh:
         library = helpers()
         session = fresh.take(more=True)
@@ -177,7 +177,21 @@ def rows_of(run: Run, merged: Merged) -> list[Key]:
     ]
 
 
-def _measure_all(run: Run, merged: Merged, found: Measured, decide: Decide, fresh: Fresh, helpers: str | None) -> None:
+def same_code(run: Run, merged: Merged) -> set[Key]:
+    """Return the rows whose two sides are one and the same library, called with the same parameters."""
+    builds, variants = run.builds, {variant.name: variant for variant in run.variants}
+    found = set()
+    for name, size in rows_of(run, merged):
+        sides = [sided(label, name) for label in LABELS]
+        keys = [(builds.get(one) or {}).get("key") for one in sides]
+        if keys[0] and keys[0] == keys[1] and variants[sides[0]].params == variants[sides[1]].params:
+            found.add((name, size))
+    return found
+
+
+def _measure_all(
+    run: Run, merged: Merged, found: SideBySide, decide: Decide, fresh: Fresh, helpers: str | None
+) -> None:
     """Take pairs until no row needs another; a row that cannot be decided gets no more than was asked for it once."""
     taken = {1: 0, 2: 0}
     asked: set[tuple[Key, Step]] = set()
@@ -200,7 +214,7 @@ def _measure_all(run: Run, merged: Merged, found: Measured, decide: Decide, fres
             _measure_pair(run, merged, found, number, rows, fresh, helpers)
 
 
-def _steps(found: Measured, rows: Sequence[Key], decide: Decide) -> dict[Key, Step]:
+def _steps(found: SideBySide, rows: Sequence[Key], decide: Decide) -> dict[Key, Step]:
     samples: dict[str, dict[Key, list[dict[str, Any]]]] = {label: {} for label in LABELS}
     for sample in found.samples:
         label, _, name = str(sample["variant"]).partition(":")
@@ -209,7 +223,7 @@ def _steps(found: Measured, rows: Sequence[Key], decide: Decide) -> dict[Key, St
 
 
 def _measure_pair(
-    run: Run, merged: Merged, found: Measured, number: int, rows: Sequence[Key], fresh: Fresh, helpers: str | None
+    run: Run, merged: Merged, found: SideBySide, number: int, rows: Sequence[Key], fresh: Fresh, helpers: str | None
 ) -> None:
     if found.design == "in_process":
         _measure_process(run, found, number, rows, LABELS, merged.shared, fresh.take(more=True), helpers)
@@ -223,7 +237,7 @@ def _measure_pair(
 
 def _measure_process(
     run: Run,
-    found: Measured,
+    found: SideBySide,
     number: int,
     rows: Sequence[Key],
     labels: Sequence[str],

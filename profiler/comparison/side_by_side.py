@@ -5,24 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from profiler import gpu, process
 from profiler.comparison import ledger
-from profiler.comparison.escalation import Step, next_step
+from profiler.comparison.escalation import DONE, Step, next_step
 from profiler.comparison.kept import FOLDER, Kept, keep
+from profiler.comparison.measured import Measured
 from profiler.comparison.merging import Key, Merged, design_of, merge, sided
-from profiler.comparison.model import CONFIRMATION_BASE, Design, Settings
+from profiler.comparison.model import CodeIdentity, Design, Settings
 from profiler.comparison.noise import NoiseTable
+from profiler.comparison.paired import pair_noise, pairs_of
 from profiler.comparison.rebuild import Side, stored_side
-from profiler.comparison.remeasure import SAMPLES, Decide, Measured, build_sides, measure_sides
+from profiler.comparison.remeasure import SAMPLES, Decide, SideBySide, build_sides, measure_sides, same_code
 from profiler.comparison.samples import side_of
-from profiler.comparison.statistics import least_effect
 from profiler.errors import Exit, LadderError
 from profiler.pipeline import worker_session
 from profiler.plan import make_run, run_id
@@ -82,7 +84,8 @@ def remeasure(
     folder = runs_dir / FOLDER / run_id(datetime.now(UTC), *names)
     run = make_work(folder, merged, card, wanted, say)
     try:
-        found = measured(run, merged, design, decide_by(wanted.settings, design, ledger.table(_facts(run))), hashes)
+        table = ledger.table(run.dir.manifest["gpu"])
+        found = measured(run, merged, design, partial(decide_by, wanted.settings, design, table), hashes)
         for key in _WORK:
             if key in wanted.settings.allow:
                 run.remark(f"{_WORK[key]} of AFTER were used for both sides, should they differ.")
@@ -137,13 +140,17 @@ def make_work(folder: Path, merged: Merged, card: Gpu, wanted: Wanted, say: Call
     return Run(merged.experiment, problem_class(merged.experiment.problem), directory, settings, tools, card, say)
 
 
-def measured(run: Run, merged: Merged, design: Design, decide: Decide, hashes: Mapping[str, str]) -> Measured:
+def measured(
+    run: Run, merged: Merged, design: Design, decide: Callable[[Collection[Key]], Decide], hashes: Mapping[str, str]
+) -> SideBySide:
     """Build, verify and measure both sides; ``LadderError`` (3) where the GPU cannot be used after all."""
     with ThreadPoolExecutor(1) as pool:
         helpers = pool.submit(helper_library, run)
         try:
             build_sides(run, merged, hashes)
-            return measure_sides(run, merged, design, decide, lambda: worker_session(run), helpers.result)
+            return measure_sides(
+                run, merged, design, decide(same_code(run, merged)), lambda: worker_session(run), helpers.result
+            )
         except WorkerUnusable as error:
             raise LadderError(f"the GPU cannot be used: {error}", code=Exit.NOTHING) from error
         except BaseException:
@@ -151,27 +158,33 @@ def measured(run: Run, merged: Merged, design: Design, decide: Decide, hashes: M
             raise
 
 
-def decide_by(settings: Settings, design: Design, table: NoiseTable) -> Decide:
-    """Return what says how many pairs a row still needs: the rule that judges it in the end, on the pairs so far."""
+def row_of(
+    key: Key, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], settings: Settings
+) -> Measured:
+    """Return a row's samples as the rule takes them: both sides with one statistic."""
+    sides = [side_of(rows, settings) for rows in (before, after)]
+    if sides[0].trimmed != sides[1].trimmed:
+        sides = [side_of(rows, settings, trimmed=True) for rows in (before, after)]
+    return Measured(key[0], key[1], "", sides[0], sides[1], CodeIdentity())
+
+
+def decide_by(settings: Settings, design: Design, table: NoiseTable, same: Collection[Key] = ()) -> Decide:
+    """Return what says how many pairs a row still needs: the rule that judges it in the end, on the pairs so far.
+
+    Rows of the same code on both sides (``same``) are controls, and need no more than the first pairs.
+    """
 
     def decide(row: Key, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Step:
-        sides = (side_of(before, settings), side_of(after, settings))
-        logs = [{process.number: process.log_ns for process in side.processes} for side in sides]
-        ratios = {number: logs[1][number] - logs[0][number] for number in sorted(logs[0].keys() & logs[1].keys())}
-        first = [value for number, value in ratios.items() if number < CONFIRMATION_BASE]
-        second = [value for number, value in ratios.items() if number >= CONFIRMATION_BASE]
-        if not first:
+        item = row_of(row, before, after, settings)
+        pairs = pairs_of(item)
+        if not pairs.first:
             return Step(1, settings.pairs[0])
-        within = max(side.within for side in sides)
-        floor = table.pair_floor(max(side.time_ns for side in sides), design, within)
-        return next_step(first, second, floor, least_effect(settings, *(side.ticks for side in sides)), settings)
+        noise = pair_noise(item, table, design)
+        step = next_step(pairs.first, pairs.second, noise, item.delta(settings), settings)
+        enough = row in same and len(pairs.first) >= settings.pairs[0]  # a control: it cannot be flagged
+        return DONE if enough else step
 
     return decide
-
-
-def _facts(run: Run) -> Mapping[str, Any]:
-    facts: Mapping[str, Any] = run.dir.manifest.get("gpu") or {}
-    return facts
 
 
 def _with_samples(merged: Merged, samples: int) -> Merged:
