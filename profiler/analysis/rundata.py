@@ -121,7 +121,7 @@ class RunData:
 
     def variant(self, name: str) -> Row | None:
         """Return the row of a variant."""
-        return next((row for row in self.variants if row["name"] == name), None)
+        return self._by_name.get(name)
 
     def timed(self, name: str) -> bool:
         """Whether a variant's times count: nothing failed, and its answers are right (a program's are unverified)."""
@@ -216,7 +216,7 @@ class RunData:
         kernels = self.compiled_kernels(name)
         if launched in kernels:
             return launched
-        for part in (_instance, _function):  # tile<(bool)0> and tile<false>; then the only one of that function
+        for part in (kernel_instance, _function):  # tile<(bool)0> and tile<false>; then the only one of that function
             same = [kernel for kernel in kernels if part(kernel) == part(launched)]
             if len(same) == 1:
                 return same[0]
@@ -255,6 +255,10 @@ class RunData:
             return "failed"
         profile = self.manifest.get("profile") or {}
         return str(profile.get("reason") or "not_collected")
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Row]:
+        return {str(row["name"]): row for row in reversed(self.variants)}
 
     @cached_property
     def _samples(self) -> Mapping[tuple[str, str], list[Row]]:
@@ -331,8 +335,8 @@ def _of_binary(row: Row) -> bool:
     return not row["size"] and row["origin"] != "ncu"
 
 
-def _instance(kernel: str) -> str:
-    """A kernel's function with its template arguments in one spelling, without result and parameters."""
+def kernel_instance(kernel: str) -> str:
+    """Return a kernel's function with its template arguments in one spelling, without result and parameters."""
     named = _CAST.sub("", _UNNAMED.sub("", kernel))
     named = _BOOLEAN.sub(lambda found: str(int(found[0] == "true")), _SUFFIX.sub("", named))
     function, bracket, rest = named.partition("<")
@@ -347,7 +351,7 @@ def _instance(kernel: str) -> str:
 
 
 def _function(kernel: str) -> str:
-    return _instance(kernel).partition("<")[0]
+    return kernel_instance(kernel).partition("<")[0]
 
 
 def _positive(value: float | None) -> bool:

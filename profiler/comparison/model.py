@@ -1,7 +1,7 @@
 """What a comparison is made of: rows with their verdicts, mismatches, controls, causes, and the settings used.
 
-Plain values, frozen; everything else in this package fills or prints them. Ratios are time after over time before: above
-one is slower.
+Plain values, frozen; everything else in this package fills or prints them. Ratios are time after over time before:
+above one is slower.
 """
 
 from __future__ import annotations
@@ -148,6 +148,9 @@ class Cause:
     share: float | None  #: of the log change of time that it predicts; None where nothing predicts it
     words: str
     worse: bool = True  #: whether the difference is one that costs time
+    neutral: bool = False  #: a change of shape that neither costs nor saves by itself, such as the grid
+    fault: str = ""  #: the well-known fault that it is, such as ``bank_conflicts``
+    basis: str = ""  #: what the share rests on: the identity's factor, or a roof
 
 
 @dataclass(frozen=True)

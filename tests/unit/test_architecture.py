@@ -22,7 +22,7 @@ IMPURE_CALLS = {
     "is_dir", "read_parquet", "read_csv", "to_parquet", "to_csv", "print", "input",
 }  # fmt: skip
 #: reports may import these of profiler, and nothing else.
-ALLOWED_IN_REPORTS = ("frames", "metrics", "rundir", "sizes", "analysis", "errors")
+ALLOWED_IN_REPORTS = ("frames", "metrics", "rundir", "sizes", "analysis", "comparison", "errors")
 MOST_LINES = 400
 
 

@@ -1,0 +1,97 @@
+"""A comparison on a terminal: the table of rows, their causes, and on request every counter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from profiler.analysis import formatting
+from profiler.comparison import words
+from profiler.comparison.model import Comparison, RowComparison
+
+_STYLES = {
+    "regressed": "bold red", "broken": "bold red", "removed": "bold red", "incomparable": "bold red",
+    "not_measured": "bold red", "suspected": "yellow", "inconclusive": "yellow", "improved": "green",
+}  # fmt: skip
+_CAUSES, _CAUSES_VERBOSE = 3, 12
+_EXPLAINED = frozenset({"regressed", "suspected", "improved", "counters_only"})
+
+
+def tables(comparison: Comparison, *, verbose: bool = False) -> Iterator[RenderableType]:
+    """Yield what is printed above the outcome line: what is compared, notices, rows, causes, and all counters."""
+    yield Text(f"before  {comparison.before}\nafter   {comparison.after}")
+    for text in words.notices(comparison):
+        yield Text(f"note    {text}", style="yellow" if "ncomparable" in text else "")
+    rows = words.worst_first(comparison.rows)
+    if rows:
+        yield _rows(rows)
+    causes = [_causes(row, _CAUSES_VERBOSE if verbose else _CAUSES) for row in rows if _explained(row)]
+    if causes:
+        yield Group(*(part for block in causes for part in block))
+    if verbose:
+        counters = _counters(rows)
+        if counters.row_count:
+            yield counters
+
+
+def outcome_line(comparison: Comparison) -> Text:
+    """Return the line that says how it ended: ``regressed (exit 1): 1 regressed, 3 unchanged``."""
+    return Text(f"{words.outcome(comparison)}: {words.counts_line(comparison)}")
+
+
+def _rows(rows: Sequence[RowComparison]) -> Table:
+    several_sizes = len({row.size for row in rows}) > 1
+    table = Table(box=None, pad_edge=False)
+    table.add_column("variant", overflow="fold")
+    if several_sizes:
+        table.add_column("size", no_wrap=True)
+    for heading in ("before", "after", "after / before", "detectable"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for row in rows:
+        cells = [Text(formatting.short(row.variant, 60))]
+        if several_sizes:
+            cells.append(Text(formatting.size(row.size)))
+        cells += [
+            Text(words.time(row.before)), Text(words.time(row.after)), Text(words.ratio(row.ratio)),
+            Text(words.percent(row.detectable)),
+            Text(words.verdict(row), style=_STYLES.get(row.verdict, "")), Text(row.words),
+        ]  # fmt: skip
+        table.add_row(*cells)
+    return table
+
+
+def _explained(row: RowComparison) -> bool:
+    return bool(row.causes) and (row.verdict in _EXPLAINED or row.explanation == "latent")
+
+
+def _causes(row: RowComparison, most: int) -> Iterator[Text]:
+    label = words.EXPLANATION_TEXT[row.explanation]
+    head = f"{formatting.short(row.variant, 60)} at {formatting.size(row.size)}"
+    yield Text(f"{head}: {label}" if label else head, style="bold")
+    for cause in row.causes[:most]:
+        share = words.share(cause)
+        yield Text(f"  {cause.words}" + (f": {share}" if share else ""))
+    if len(row.causes) > most:
+        yield Text(f"  {words.more(len(row.causes) - most, 'difference')}")
+
+
+def _counters(rows: Sequence[RowComparison]) -> Table:
+    table = Table(box=None, pad_edge=False, title="counters", title_justify="left")
+    for heading in ("variant", "size", "counter", "kind"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("before", "after", "after / before"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        for pair in row.counters:
+            before, after, ratio = words.counter(pair)
+            cells = [
+                formatting.short(row.variant, 40), formatting.size(row.size), pair.label, pair.cls,
+                before or f"missing: {pair.why}", after or f"missing: {pair.why}", ratio,
+            ]  # fmt: skip
+            table.add_row(*map(Text, cells))
+    return table
