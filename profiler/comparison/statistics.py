@@ -1,7 +1,7 @@
 """Whether a difference of log times is real: the floor rule, two stages, Holm, equivalence, what could have been seen.
 
 The floor rule: the difference is the mean over pairs of processes, its standard error the larger of what the pairs
-and what pairs of identical code show. Where the pairs are plainly noisier than that floor (an F test at 1 %), only
+and what pairs of identical code show. Where the pairs are plainly noisier than that floor (an F test at 0.1 %), only
 their own degrees of freedom count.
 """
 
@@ -22,7 +22,7 @@ from profiler.comparison.model import Direction, Estimate, Noise, Settings
 HODGES_LEHMANN_FROM = 7
 #: What the smallest detectable effect is detected with.
 POWER = 0.95
-_NOISIER = 0.99
+_NOISIER = 0.999
 #: Confidence of the interval that an equivalence claim needs (two one-sided tests at 5 %).
 _EQUIVALENCE = 0.90
 
