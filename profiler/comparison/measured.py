@@ -47,10 +47,12 @@ class Measured:
         return least_effect(settings, self.before.ticks, self.after.ticks)
 
     def bare(self, verdict: Verdict, words: str, reason: Reason | Literal[""] = "") -> RowComparison:
-        """Return a row with a verdict and nothing else."""
+        """Return a row with a verdict and both sides' times without intervals."""
+        times = [side.times(None) if side.processes else None for side in (self.before, self.after)]
         return RowComparison(
-            self.variant, self.size, self.dtype, verdict, reason, words, identity=self.identity, notes=self.notes
-        )
+            self.variant, self.size, self.dtype, verdict, reason, words,
+            before=times[0], after=times[1], identity=self.identity, notes=self.notes,
+        )  # fmt: skip
 
     @property
     def notes(self) -> tuple[str, ...]:

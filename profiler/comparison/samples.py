@@ -103,13 +103,13 @@ class Side:
         """The standard error of a process's location, pooled over the processes."""
         return math.sqrt(sum(p.se**2 for p in self.processes) / len(self.processes)) if self.processes else 0.0
 
-    def times(self, sd: float, quantile: float) -> Times:
+    def times(self, sd: float | None, quantile: float = 0.0) -> Times:
         """Return the side for a reader; its interval is ``quantile`` x ``sd`` / sqrt(processes), in log."""
-        half = quantile * sd / math.sqrt(len(self.processes))
+        half = quantile * sd / math.sqrt(len(self.processes)) if sd is not None else None
         return Times(
             value_ns=self.time_ns,
-            low_ns=math.exp(self.log_ns - half),
-            high_ns=math.exp(self.log_ns + half),
+            low_ns=math.exp(self.log_ns - half) if half is not None else None,
+            high_ns=math.exp(self.log_ns + half) if half is not None else None,
             samples=self.samples,
             processes=len(self.processes),
             excluded=self.excluded,
