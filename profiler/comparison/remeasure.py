@@ -7,6 +7,7 @@ unit that replicates. Rows that are decided drop out; rows in which a change sho
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,8 @@ from profiler.worker_session import WorkerSession
 
 #: Samples of a variant and size in one process.
 SAMPLES: Mapping[Design, int] = {"two_process": 50, "in_process": 100}
+#: From this many cores on two workers start ahead: importing takes longer than short kernels do.
+MANY_CORES = 8
 #: From (row, its samples before, its samples after) to what it needs next.
 Decide = Callable[[Key, Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], Step]
 
@@ -95,31 +98,32 @@ def measure_sides(
 
 
 class Fresh:
-    """Workers one after another, each a new process; the next one imports while the present one measures."""
+    """Workers one after another, each a new process; the next ones import while the present one measures."""
 
-    def __init__(self, make: Callable[[], WorkerSession]) -> None:
+    def __init__(self, make: Callable[[], WorkerSession], ahead: int | None = None) -> None:
         self._make = make
         self._present: WorkerSession | None = None
-        self._next: WorkerSession | None = None
+        self._waiting: list[WorkerSession] = []
+        self._ahead = ahead or (2 if (os.cpu_count() or 1) >= MANY_CORES else 1)
 
     def __enter__(self) -> Fresh:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        for session in (self._present, self._next):
-            if session is not None:
-                session.close(kill=kind is not None or session is self._next)
+        for session in self._waiting:  # killed: they may still be importing
+            session.close(kill=True)
+        if self._present is not None:
+            self._present.close(kill=kind is not None)
 
     def take(self, *, more: bool) -> WorkerSession:
-        """Return a worker that nothing has been asked of; with ``more``, another one starts behind it."""
+        """Return a worker that nothing has been asked of; with ``more``, others start behind it."""
         if self._present is not None:
             self._present.close()
-        self._present = self._next or self._make()
-        self._next = None
+        self._present = self._waiting.pop(0) if self._waiting else self._make()
         self._present.spawn()
-        if more:
-            self._next = self._make()
-            self._next.spawn()
+        while more and len(self._waiting) < self._ahead:
+            self._waiting.append(self._make())
+            self._waiting[-1].spawn()
         return self._present
 
 

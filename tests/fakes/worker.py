@@ -5,8 +5,9 @@ wrong_then_crash (wrong at the first size, a crash at the next),
 crash_in_time, hang_in_time, wrong_in_time, no_start, silent_start, fails; crash_in_sustained, wrong_in_sustained,
 no_room_in_sustained; for ``*`` crash_in_ceilings, hang_in_ceilings, refused_ceilings.
 
-FAKE_TIMES holds JSON: ``{"before:naive": 1000.0}``, a variant's time in ns (a name that is not in it: ``*``); every
-process then takes as many samples as it is asked for, with a noise of 0.1 % between processes and 0.2 % within.
+FAKE_TIMES holds JSON, or ``@`` and a file of it: ``{"before:naive": 1000.0}``, a variant's time in ns (a name that is
+not in it: ``*``); every process then takes as many samples as it is asked for, with a noise of 0.1 % between processes
+and 0.2 % within.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def main() -> int:
     def send(event: str, **fields: object) -> None:
         os.write(fd, (json.dumps({"event": event, **fields}) + "\n").encode())
 
-    times = json.loads(os.environ.get("FAKE_TIMES", "{}"))
+    given = os.environ.get("FAKE_TIMES", "{}")
+    times = json.loads(Path(given[1:]).read_text() if given.startswith("@") else given)
 
     def time_of(name: str, index: int, process: int, order: int) -> float:
         if not times:
@@ -148,7 +150,8 @@ def main() -> int:
                     send(
                         "sample", variant=name, size=key, process=command["plan"]["process"], order=order,
                         method="single", cache="cold", launches=1, sm_clock_mhz=1980.0,
-                        time_ns=time_of(name, index, command["plan"]["process"], order), temperature_c=40.0, power_w=200.0, throttle="", foreign=False,
+                        time_ns=time_of(name, index, command["plan"]["process"], order), temperature_c=40.0,
+                        power_w=200.0, throttle="", foreign=False,
                     )  # fmt: skip
                 else:
                     continue
