@@ -6,6 +6,7 @@ Pure. The rules themselves are in ``stored.py`` and ``paired.py``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -74,13 +75,18 @@ class Measured:
 def measured(
     before: RunData, after: RunData, name: str, size: str, identity: CodeIdentity, settings: Settings
 ) -> Measured:
-    """Return a row's sides, with one statistic: trimmed means where either side's ticks are coarse."""
+    """Return what two runs have of a row."""
     dtype = str((after.variant(name) or {}).get("dtype") or "")
     rows = [ranked_rows(run, name, size) for run in (before, after)]
-    sides = [side_of(found, settings) for found in rows]
-    if sides[0].trimmed != sides[1].trimmed:
-        sides = [side_of(found, settings, trimmed=True) for found in rows]
-    return Measured(name, size, dtype, sides[0], sides[1], identity)
+    return Measured(name, size, dtype, *two_sides(rows[0], rows[1], settings), identity)
+
+
+def two_sides(before: Sequence[Row], after: Sequence[Row], settings: Settings) -> tuple[Side, Side]:
+    """Return both sides of a row with one statistic: trimmed means where either side's ticks are coarse."""
+    sides = side_of(before, settings), side_of(after, settings)
+    if sides[0].trimmed == sides[1].trimmed:
+        return sides
+    return side_of(before, settings, trimmed=True), side_of(after, settings, trimmed=True)
 
 
 def ranked_rows(run: RunData, name: str, size: str) -> list[Row]:
