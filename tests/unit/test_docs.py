@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from profiler.compare import KEYS
+from profiler.comparison.fingerprint import KEYS
 from profiler.errors import Exit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +81,7 @@ def test_every_command_is_installed_and_documented(command: str) -> None:
 
 
 def test_every_key_of_compare_is_documented() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "comparing.md").read_text(encoding="utf-8")
     assert [key for key in KEYS if f"`{key}`" not in text] == []
 
 
