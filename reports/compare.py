@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def render_comparison(
 def _decomposition(row: RowComparison, before: RunData | None, after: RunData | None) -> Decomposition | None:
     if before is None or after is None or before.variant(row.variant) is None or after.variant(row.variant) is None:
         return None
-    return decompose(side(before, row.variant, row.size), side(after, row.variant, row.size))
+    sides = (side(before, row.variant, row.size), side(after, row.variant, row.size))
+    return decompose(replace(sides[0], variant="before"), replace(sides[1], variant="after"))
 
 
 def _rooflines(

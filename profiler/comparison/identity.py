@@ -65,6 +65,8 @@ def _whole(
 ) -> tuple[Sameness, tuple[tuple[str, Sameness], ...], str]:
     needed = (*_NEEDED.get(kind, ()), *(("libraries", "launch") if linked and kind == "cuda" else ()))
     kept = {name: state for name, state in parts.items() if state != "unknown" or name in needed}
+    if kind == "cuda" and not linked:
+        kept.pop("libraries", None)
     listed_parts = tuple(kept.items())
     if kind != old_kind:
         return "changed", listed_parts, f"it was a {old_kind or 'variant of unknown kind'}, and is {kind} now"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +18,7 @@ _STYLES = {
     "not_measured": "bold red", "suspected": "yellow", "inconclusive": "yellow", "improved": "green",
 }  # fmt: skip
 _CAUSES, _CAUSES_VERBOSE = 3, 12
+_NAME = 60
 _EXPLAINED = frozenset({"regressed", "suspected", "improved", "counters_only"})
 
 
@@ -27,7 +29,7 @@ def tables(comparison: Comparison, *, verbose: bool = False) -> Iterator[Rendera
         yield Text(f"note    {text}", style="yellow" if "ncomparable" in text else "")
     rows = words.worst_first(comparison.rows)
     if rows:
-        yield _rows(rows)
+        yield _Rows(rows)
     causes = [_causes(row, _CAUSES_VERBOSE if verbose else _CAUSES) for row in rows if _explained(row)]
     if causes:
         yield Group(*(part for block in causes for part in block))
@@ -42,27 +44,60 @@ def outcome_line(comparison: Comparison) -> Text:
     return Text(f"{words.outcome(comparison)}: {words.counts_line(comparison)}")
 
 
-def _rows(rows: Sequence[RowComparison]) -> Table:
-    several_sizes = len({row.size for row in rows}) > 1
-    table = Table(box=None, pad_edge=False)
-    table.add_column("variant", overflow="fold")
-    if several_sizes:
-        table.add_column("size", no_wrap=True)
-    for heading in ("before", "after", "after / before", "detectable"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for row in rows:
-        cells = [Text(formatting.short(row.variant, 60))]
-        if several_sizes:
-            cells.append(Text(formatting.size(row.size)))
-        cells += [
-            Text(words.time(row.before)), Text(words.time(row.after)), Text(words.ratio(row.ratio)),
-            Text(words.percent(row.detectable)),
-            Text(words.verdict(row), style=_STYLES.get(row.verdict, "")), Text(row.words),
-        ]  # fmt: skip
-        table.add_row(*cells)
-    return table
+@dataclass(frozen=True)
+class _Rows:
+    """The rows as the terminal's width allows: a table with the reasons, a table above them, or a list."""
+
+    rows: Sequence[RowComparison]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = max(len(formatting.short(row.variant, _NAME)) for row in self.rows)
+        sizes = max(len(formatting.size(row.size)) for row in self.rows) if self._several_sizes else 0
+        numbers = names + sizes + 72
+        if options.max_width >= numbers + 36:
+            yield self._table(reasons=True)
+        elif options.max_width >= numbers:
+            yield self._table(reasons=False)
+            yield from (Text(f"{formatting.short(row.variant, _NAME)}: {row.words}") for row in self.rows if row.words)
+        else:
+            yield from (_lines(row) for row in self.rows)
+
+    @property
+    def _several_sizes(self) -> bool:
+        return len({row.size for row in self.rows}) > 1
+
+    def _table(self, *, reasons: bool) -> Table:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("variant", no_wrap=True)
+        if self._several_sizes:
+            table.add_column("size", no_wrap=True)
+        for heading in ("before", "after", "after / before", "detectable"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("verdict", no_wrap=True)
+        if reasons:
+            table.add_column("why", overflow="fold")
+        for row in self.rows:
+            cells = [Text(formatting.short(row.variant, _NAME))]
+            if self._several_sizes:
+                cells.append(Text(formatting.size(row.size)))
+            cells += [
+                Text(words.time(row.before)), Text(words.time(row.after)), Text(words.ratio(row.ratio)),
+                Text(words.percent(row.detectable)), _verdict(row),
+            ]  # fmt: skip
+            table.add_row(*cells, *([Text(row.words)] if reasons else ()))
+        return table
+
+
+def _verdict(row: RowComparison) -> Text:
+    return Text(words.verdict(row), style=_STYLES.get(row.verdict, ""))
+
+
+def _lines(row: RowComparison) -> Text:
+    numbers = [words.time(row.before), words.time(row.after), words.ratio(row.ratio)]
+    text = Text(f"{row.variant} at {formatting.size(row.size)}: ").append_text(_verdict(row))
+    if any(numbers):
+        text.append(f"\n  {' '.join(number for number in numbers if number)}")
+    return text.append(f"\n  {row.words}") if row.words else text
 
 
 def _explained(row: RowComparison) -> bool:
@@ -71,7 +106,7 @@ def _explained(row: RowComparison) -> bool:
 
 def _causes(row: RowComparison, most: int) -> Iterator[Text]:
     label = words.EXPLANATION_TEXT[row.explanation]
-    head = f"{formatting.short(row.variant, 60)} at {formatting.size(row.size)}"
+    head = f"{formatting.short(row.variant, _NAME)} at {formatting.size(row.size)}"
     yield Text(f"{head}: {label}" if label else head, style="bold")
     for cause in row.causes[:most]:
         share = words.share(cause)

@@ -16,6 +16,8 @@ from profiler.analysis.log_mean import log_mean
 #: A stall reason has a bar of its own when it moves this share of the larger side's cycles; at most so many have.
 _NOTABLE = 0.01
 _MOST_REASONS = 8
+#: What rounding leaves of the factors' product.
+_NOTHING = 1e-6
 
 _LABELS = {
     "instructions": (
@@ -50,17 +52,19 @@ def waterfall(one: Decomposition) -> tuple[Step, ...]:
     if before is None or after is None or one.effect("unexplained") is None:
         return ()
     weight = log_mean(before, after)
-    steps = [Step("before", 0.0, before, "before", f"{one.before.variant}, its longest kernel")]
+    steps = [Step("before", 0.0, before, "before", "Cycles of one launch of the longest kernel.")]
     at = before
     for key, (label, meaning) in _LABELS.items():
         effect = one.effect(key)
         if effect is None:
             continue
         bars = _reasons(effect, weight, max(before, after)) if effect.parts else []
+        if key == "unexplained" and abs(effect.log_gain) < _NOTHING:
+            continue
         for bar in bars or [Step(label, 0.0, -effect.log_gain * weight, "factor", meaning)]:
             steps.append(Step(bar.label, at, bar.cycles, bar.role, bar.meaning, bar.each))
             at += bar.cycles
-    return (*steps, Step("after", 0.0, after, "after", f"{one.after.variant}, its longest kernel"))
+    return (*steps, Step("after", 0.0, after, "after", "Cycles of one launch of the longest kernel."))
 
 
 def _cycles(one: Side) -> float | None:
