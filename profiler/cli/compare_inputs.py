@@ -31,6 +31,12 @@ class Inputs:
         found = [run_name(run) for run in self.runs]
         return (found[0], found[-1])
 
+    @property
+    def kept_folder(self) -> Path:
+        """Where the measurement is kept."""
+        assert self.kept is not None
+        return self.kept.before.path.parent
+
 
 def read_inputs(words: Sequence[str], runs_dir: Path) -> Inputs:
     """Return what the words name; ``UsageError`` for what is not there, and for a run beside a file."""

@@ -107,10 +107,11 @@ def compare_runs(
     design = "in_process" if in_process else "two_process" if two_process else None
     if remeasure:
         inputs = measure_again(inputs, settings, design, tuple(only or ()), timeout, runs_dir, quiet=quiet)
+        html = html or inputs.kept_folder / "comparison.html"
     found = assembled(inputs, settings, tuple(only or ()))
     code = report(found, html, markdown, junit, as_json=as_json, quiet=quiet, verbose=verbose)
     if inputs.kept is not None and remeasure and not quiet:
-        say(f"kept: {inputs.kept.before.path.parent}")
+        say(f"kept: {inputs.kept_folder}")
     if save_baseline is not None:
         save_if_passed(runs_dir, save_baseline, inputs, code, quiet=quiet)
     return int(code)
@@ -204,9 +205,9 @@ def report(
     if junit is not None:
         write(junit, junit_text(comparison), "--junit")
     if html is not None:
-        from profiler.cli.compare_page import page
+        from reports.compare import write_comparison
 
-        write(html, page(found), "--html")
+        write_comparison(html, comparison, found.before, found.after)
     if as_json:
         common.print_json(to_json(comparison))
         return exit_code(comparison)
