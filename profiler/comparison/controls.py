@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from profiler.analysis.rundata import RunData
-from profiler.comparison.measured import Measured
+from profiler.analysis.rundata import Row, RunData
+from profiler.comparison.measured import Measured, clock_alone
 from profiler.comparison.model import Control, Settings
 from profiler.comparison.noise import NoiseTable
 
@@ -45,6 +45,8 @@ def controls_of(
         (name, "ceiling", shift, settings.controls_agree) for name, shift in ceiling_shifts(before, after)
     ]
     for item in identical:
+        if abs(item.log_ratio) > math.log1p(settings.controls_agree) and clock_alone(item, item.log_ratio):
+            continue  # at the power cap: its clock is its own
         floor = table.session_floor(
             item.time_ns,
             (len(item.before.processes), len(item.after.processes)),
@@ -77,13 +79,19 @@ def controls_of(
 
 
 def ceiling_shifts(before: RunData, after: RunData) -> list[tuple[str, float]]:
-    """Return (name, log time ratio) of each ceiling that both runs measured; a rate that fell is a time that rose."""
+    """Return (name, log time ratio) of each ceiling that both runs measured; a rate that fell is a time that rose.
+
+    Tensor pipes run at the power cap, where the clock is what the kernel leaves of it: theirs is the ratio of cycles.
+    """
     rates = [
-        {
-            str(row["name"]): float(row["value"])
-            for row in run.rows.get("ceilings", ())
-            if row["origin"] == "measured" and row["value"] and math.isfinite(row["value"]) and row["value"] > 0
-        }
+        {str(row["name"]): _rate(row) for row in run.rows.get("ceilings", ()) if row["origin"] == "measured"}
         for run in (before, after)
     ]
+    rates = [{name: rate for name, rate in found.items() if math.isfinite(rate) and rate > 0} for found in rates]
     return [(name, math.log(rates[0][name] / rates[1][name])) for name in rates[0] if name in rates[1]]
+
+
+def _rate(row: Row) -> float:
+    rate = float(row["value"] or 0.0)
+    clock = row.get("clock_mhz") if "mma" in str(row.get("level_or_pipe") or "") else None
+    return rate / clock if clock else rate

@@ -114,12 +114,17 @@ def objection(item: Measured, settings: Settings) -> tuple[Reason, str] | None:
     return None
 
 
+def clock_alone(item: Measured, log_ratio: float) -> bool:
+    """Whether a row's time moved and its cycles did not, as far as the clock is known."""
+    return only_the_clock(log_ratio, item.before.sm_clock_mhz, item.after.sm_clock_mhz)
+
+
 def doubt(item: Measured, log_ratio: float, settings: Settings) -> tuple[Reason, str] | None:
     """Return why a change that the statistics see is not one of the code: only the clock moved, or there are two modes
     that lie further apart than half the change.
     """
     before, after = item.before.sm_clock_mhz, item.after.sm_clock_mhz
-    if before and after and only_the_clock(log_ratio, before, after):
+    if before and after and clock_alone(item, log_ratio):
         return "clock", (
             f"the time moved with the SM clock ({before:.0f} MHz before, {after:.0f} after), the cycles did not; a "
             "kernel that draws more power does this too: lock the clocks to tell"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from profiler.comparison.controls import Controls
-from profiler.comparison.measured import Measured, doubt, environment, objection, percent, two_modes
+from profiler.comparison.measured import Measured, clock_alone, doubt, environment, objection, percent, two_modes
 from profiler.comparison.model import Noise, RowComparison, Settings, Verdict
 from profiler.comparison.noise import Entry, NoiseTable, session_entries
 from profiler.comparison.statistics import Difference, holm, seen, t_quantile
@@ -99,7 +99,10 @@ def _row(one: _Judged, adjusted: float | None, controls: Controls, settings: Set
         corrected_by=math.exp(controls.drift),
     )
     if item.identity.code == "same":
-        return replace(row, verdict="unchanged", reason="", words=f"the same code: {item.identity.words}".rstrip(": "))
+        words = f"the same code: {item.identity.words}".rstrip(": ")
+        if seen(found, settings.alpha_flag, delta) and clock_alone(item, item.log_ratio):
+            words += f"; its time is {percent(item.log_ratio)}, its cycles are not: the SM clock differs"
+        return replace(row, verdict="unchanged", reason="", words=words)
     if controls.state == "disagree":
         return replace(row, reason="controls", words=controls.words)
     flagged = adjusted is not None and adjusted < settings.alpha_family and seen(found, settings.alpha_flag, delta)
@@ -134,8 +137,12 @@ def _flagged(row: RowComparison, one: _Judged, controls: Controls, settings: Set
 
 
 def _moved_too_far(one: _Judged, settings: Settings, table: NoiseTable) -> bool:
-    """Whether a row of identical code moved by more than 2 % and three floors, before any correction."""
-    if one.item.identity.code != "same":
+    """Whether a row of identical code moved by more than 2 % and three floors, before any correction.
+
+    One whose cycles did not move, such as a tensor kernel at the power cap, says something of its clock alone; other
+    rows have theirs looked at.
+    """
+    if one.item.identity.code != "same" or clock_alone(one.item, one.item.log_ratio):
         return False
     counts = (len(one.item.before.processes), len(one.item.after.processes))
     floor = table.session_floor(

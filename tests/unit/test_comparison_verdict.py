@@ -259,6 +259,29 @@ def test_identical_code_that_moved_too_far_means_the_environment_changed() -> No
     assert "naive is the same code" in row_of(result).words
 
 
+def test_identical_code_at_another_clock_says_nothing_of_the_others() -> None:
+    """A tensor kernel at the power cap: its clock, and with it its time, is what the card's temperature leaves."""
+    capped = scale_samples({"naive": 1.08}, sm_clock_mhz=1980.0 / 1.08)
+    result = held(run(), run(capped, changed=("tiled",), factor=1.5, seed=1))
+    assert of(result) == ("regressed", "")
+    assert of(result, "naive") == ("unchanged", "")
+    assert "its cycles are not" in row_of(result, "naive").words
+    assert "naive" not in {c.name.split()[0] for c in result.controls}
+
+
+def test_the_ceiling_of_a_tensor_pipe_counts_in_cycles() -> None:
+    def tensor(clock: float) -> Change:
+        return lambda manifest, rows: rows["ceilings"].extend(
+            {"name": name, "level_or_pipe": pipe, "value": 9e14 * clock / 1800, "unit": "FLOP/s", "clock_mhz": clock,
+             "origin": "measured"}
+            for name, pipe in (("wgmma BF16", "hgmma_bf16"), ("mma.sync BF16", "hmma_bf16"))
+        )  # fmt: skip
+
+    result = held(run(tensor(1800.0)), run(tensor(1650.0), changed=("tiled",), factor=1.5, seed=1))
+    assert of(result) == ("regressed", "")
+    assert {c.name: c.shift for c in result.controls}["wgmma BF16"] == pytest.approx(1.0)
+
+
 def test_identical_code_is_never_regressed() -> None:
     for factor in (1.02, 1.05, 1.2, 0.8):
         result = held(run(), run(scale_samples({"tiled": factor}), seed=1))
