@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from profiler.analysis.rundata import RunData
+from profiler.comparison.causes import explain_row
 from profiler.comparison.evidence import Side
 from profiler.comparison.model import (
     Cause,
@@ -268,3 +269,33 @@ def regression() -> Comparison:
         (Mismatch("driver", "580.1", "590.2", "warn"),), (Control("copy", "ceiling", 1.002),), 1.002,
         notes=("another driver: 580.1 before, 590.2 after",),
     )  # fmt: skip
+
+
+def merged(kernels: Mapping[str, Planted]) -> RunData:
+    """Return one run that holds several kernels by name."""
+    runs = [planted.run(name) for name, planted in kernels.items()]
+    frames = {name for run in runs for name in run.rows}
+    rows = {name: [one for run in runs for one in run.rows.get(name, ())] for name in frames}
+    rows["variants"] = [{**one, "order": order} for order, one in enumerate(rows.get("variants", ()))]
+    return RunData(_manifest(), rows)
+
+
+def planted_comparison(rename: Mapping[str, str] | None = None) -> tuple[Comparison, RunData, RunData]:
+    """Return a comparison of every planted fault, with both runs; ``rename`` gives variants other names."""
+    faults = {"conflicts": CONFLICTS, "spills": SPILLS, "narrow": NARROW, "occupancy": LOW_OCCUPANCY, "same": BASE}
+    names = {name: (rename or {}).get(name, name) for name in faults}
+    before = merged({names[name]: BASE for name in faults})
+    after = merged({names[name]: planted for name, planted in faults.items()})
+    diff = regression().rows[1].diffs
+    rows = []
+    for name, planted in faults.items():
+        ratio = planted.seconds / BASE.seconds
+        verdict = "unchanged" if name == "same" else "suspected" if name == "narrow" else "regressed"
+        code = CodeIdentity("same" if name == "same" else "changed", words="identical machine code")
+        one = row(
+            names[name], verdict, ratio, BASE.seconds * 1e9, identity=code, diffs=diff if name == "spills" else ()
+        )
+        rows.append(explain_row(one, before, after))
+    rows.append(row("gone", "removed", None, words="the run has no such variant"))
+    made = replace(regression(), rows=tuple(rows))
+    return made, before, after
