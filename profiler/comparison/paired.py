@@ -94,13 +94,11 @@ def paired_rows(
     return found
 
 
-def ledger_entries(
-    items: Sequence[Measured], settings: Settings, design: Design, session: str, *, all_identical: bool = False
-) -> list[Entry]:
-    """Return what pairs of identical code teach of the noise floor; ``all_identical`` for a run against itself."""
+def ledger_entries(items: Sequence[Measured], settings: Settings, design: Design, session: str) -> list[Entry]:
+    """Return what pairs of identical code teach of the noise floor."""
     found = []
     for item in items:
-        if (item.identity.code != "same" and not all_identical) or objection(item, settings) is not None:
+        if item.identity.code != "same" or objection(item, settings) is not None:
             continue
         pairs = pairs_of(item)
         entry = pair_entry(design, item.time_ns, f"{item.variant} {item.size}", [*pairs.first, *pairs.second], session)

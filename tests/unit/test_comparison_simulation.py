@@ -15,9 +15,11 @@ import rival_rules
 from noise_model import Array, Model, log_ratios, pair_sd
 
 from profiler.analysis.rundata import RunData
+from profiler.comparison.gate import exit_code
 from profiler.comparison.model import CONFIRMATION_BASE, Noise, Settings
 from profiler.comparison.statistics import holm, judge, least_effect
 from profiler.comparison.verdict import judge_runs
+from profiler.errors import Exit
 from profiler.rundir import RunDir
 
 SETTINGS = Settings()
@@ -141,6 +143,45 @@ def test_rivals_flag_halves_of_recorded_runs() -> None:
     assert flags >= 1
 
 
+# --- sessions -------------------------------------------------------------------------------------------------------
+
+
+def stored_pair(rng: np.random.Generator, effect: float = 0.0) -> tuple[RunData, RunData]:
+    """Return two stored runs of fifty kernels, one process each: sessions differ by 0.6 % as wholes, which the ceilings
+    see too, and by 0.2 % kernel by kernel.
+    """
+    times = Model().draw(rng, FAMILY, 1, SAMPLES, effect)
+    times[:, 0] = Model().draw(rng, FAMILY, 1, SAMPLES)[:, 0]  # no state of the card is shared
+    common = math.exp(rng.normal(0, 0.006))
+    times[:, 1] *= common * np.exp(rng.normal(0, 0.002, FAMILY))[:, None, None]
+    runs = side_by_side_run(times[:, :, [0]], 0), side_by_side_run(times[:, :, [0]], 1)
+    ceilings = [{"name": f"c{i}", "value": 1e12, "origin": "measured"} for i in range(5)]
+    slower = [{**row, "value": 1e12 / common * math.exp(rng.normal(0, 0.001))} for row in ceilings]
+    return (
+        RunData(runs[0].manifest, {**runs[0].rows, "ceilings": ceilings}),
+        RunData(runs[1].manifest, {**runs[1].rows, "ceilings": slower}),
+    )
+
+
+def test_stored_runs_of_the_same_code_are_hardly_ever_suspected_and_never_regressed() -> None:
+    rng = np.random.default_rng(11)
+    counts: dict[str, int] = {}
+    for _ in range(8):
+        for verdict, count in judge_runs(*stored_pair(rng), names=("a", "b")).comparison.counts.items():
+            counts[verdict] = counts.get(verdict, 0) + count
+    assert counts.keys() <= {"unchanged", "inconclusive", "suspected"}
+    assert counts.get("suspected", 0) <= 1
+    assert counts["unchanged"] > 50
+
+
+@pytest.mark.parametrize(("effect", "verdict"), [(0.05, "suspected"), (0.15, "regressed")])
+def test_stored_runs_suspect_five_percent_and_are_sure_of_fifteen(effect: float, verdict: str) -> None:
+    found = judge_runs(*stored_pair(np.random.default_rng(12), effect), names=("a", "b")).comparison
+    assert found.counts.get(verdict, 0) >= 0.85 * FAMILY
+    assert set(found.counts) <= {verdict, "inconclusive"}
+    assert exit_code(found) == (Exit.FAILED if verdict == "regressed" else Exit.SUSPECTED)
+
+
 # --- how long it takes ----------------------------------------------------------------------------------------------
 
 
@@ -149,7 +190,7 @@ def side_by_side_run(times: Array, side: int) -> RunData:
     size = "N=1"
     pairs = times.shape[2]
     rows = [
-        {"variant": f"kernel_{k}", "size": size, "process": p if p < pairs // 2 else CONFIRMATION_BASE + p,
+        {"variant": f"kernel_{k}", "size": size, "process": p if p < max(1, pairs // 2) else CONFIRMATION_BASE + p,
          "order": i, "method": "single", "cache": "cold", "launches": 1, "time_ns": float(times[k, side, p, i]),
          "sm_clock_mhz": 1980.0, "throttle": "", "foreign": False}
         for k in range(times.shape[0]) for p in range(pairs) for i in range(times.shape[3])
