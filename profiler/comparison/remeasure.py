@@ -182,13 +182,14 @@ def rows_of(run: Run, merged: Merged) -> list[Key]:
 
 
 def same_code(run: Run, merged: Merged) -> set[Key]:
-    """Return the rows whose two sides are one and the same library, called with the same parameters."""
+    """Return the rows whose two sides are one machine code, in one library, called with the same parameters."""
     builds, variants = run.builds, {variant.name: variant for variant in run.variants}
+    codes = {row["name"]: row["binary_hash"] for row in frames.rows_of(run.dir.frame("variants"))}
     found = set()
     for name, size in rows_of(run, merged):
         sides = [sided(label, name) for label in LABELS]
-        keys = [(builds.get(one) or {}).get("key") for one in sides]
-        if keys[0] and keys[0] == keys[1] and variants[sides[0]].params == variants[sides[1]].params:
+        facts = [(codes.get(one), (builds.get(one) or {}).get("key"), variants[one].params) for one in sides]
+        if facts[0] == facts[1] and facts[0][0] and facts[0][1]:
             found.add((name, size))
     return found
 
