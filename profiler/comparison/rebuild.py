@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -70,7 +71,8 @@ def stored_source(folder: Path, named: Path) -> Path | None:
 
     def alike(path: Path) -> tuple[int, int]:
         parts = path.relative_to(folder).parts[::-1]
-        equal = next((i for i, pair in enumerate(zip(parts, wanted, strict=False)) if pair[0] != pair[1]), len(parts))
+        pairs = zip(parts, wanted, strict=False)
+        equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         return (equal, -len(parts))
 
     found = [path for path in folder.rglob(named.name) if path.is_file()]
