@@ -27,6 +27,9 @@ MARKS = {
 _OTHER = ("@muted", "circle")
 _ROW_PX = 27
 _BEFORE = ", before"
+#: Ticks of a log axis of ratios, of a small and of a large range.
+_CLOSE = (0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7)
+_WIDE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def label(row: RowComparison, rows: Sequence[RowComparison], limit: int = 26) -> str:
@@ -84,7 +87,7 @@ def _ratio_axis(low: float, high: float, equivalence: float) -> Spec:
     axis: Spec = {"title": {"text": "time after / time before: right of 1 is slower"}, "zeroline": False}
     if high > 1.8 or low < 0.55:
         low, high = min(low, 1 - equivalence) / 1.1, max(high, 1 + equivalence) * 1.1
-        steps = [v for v in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500) if low <= v <= high]
+        steps = [value for value in (_CLOSE if high / low < 8 else _WIDE) if low <= value <= high]
         return axis | {
             "type": "log", "range": [math.log10(low), math.log10(high)], "tickvals": steps,
             "ticktext": [f"{v:g}×" for v in steps],

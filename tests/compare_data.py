@@ -76,6 +76,7 @@ class Planted:
     widths: Mapping[str, int] = field(default_factory=lambda: {"LDG.128": 4, "STS.32": 8, "LDS.128": 4})
     opcodes: Mapping[str, int] = field(default_factory=lambda: {"FFMA": 64, "LDG": 4, "STS": 8, "LDS": 4})
     metrics: Mapping[str, float] = field(default_factory=dict)  #: further counters, or others than follow
+    static: Mapping[str, float | str] = field(default_factory=dict)  #: further facts of the binary
     without: tuple[str, ...] = ()  #: stems of metrics that were not collected
     profiled: bool = True
     sources: bool = True
@@ -134,16 +135,17 @@ class Planted:
         ]  # fmt: skip
 
     def _static(self, name: str) -> list[dict[str, Any]]:
-        values: dict[str, float] = {
+        values: dict[str, float | str] = {
             "ptxas.registers": self.registers, "ptxas.spill_store_bytes": self.spills[0],
             "ptxas.spill_load_bytes": self.spills[1], "ptxas.stack_bytes": self.stack, "ptxas.shared_bytes": 16384,
             "sass.instructions": sum(self.opcodes.values()),
         }  # fmt: skip
         values |= {f"sass.width.{key}": count for key, count in self.widths.items()}
-        values |= {f"sass.opcode.{key}": count for key, count in self.opcodes.items()}
+        values |= {f"sass.opcode.{key}": count for key, count in self.opcodes.items()} | dict(self.static)
         return [
             {"variant": name, "size": None, "launch": None, "kernel": "kernel", "metric": metric,
-             "value": float(value), "text": None, "unit": "1", "origin": "ptxas", "why": None}
+             "value": None if isinstance(value, str) else float(value),
+             "text": value if isinstance(value, str) else None, "unit": "1", "origin": "ptxas", "why": None}
             for metric, value in values.items()
         ]  # fmt: skip
 
@@ -169,7 +171,7 @@ class Planted:
             "local_load_instructions": self.local / 2, "local_store_instructions": self.local / 2,
             "theoretical_occupancy": self.occupancy, "registers": float(self.registers), "block": float(self.block),
             "grid": float(self.grid), "cluster": 0.0, "shared_static": 16384.0, "shared_dynamic": 0.0,
-            "threads_per_instruction": 32.0, "ffma_instructions": 2.88e9, "fp32_flop": 2 * 4096.0**3,
+            "threads_per_instruction": 32.0, "ffma_instructions": 2.88e9, "fp32_flop": 2e9,
             "roof.ffma": 64e12, **{f"occupancy_limit_{key}": float(v) for key, v in self.limits.items()}, **_ROOFS,
             **self.metrics,
         }  # fmt: skip

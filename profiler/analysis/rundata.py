@@ -201,6 +201,10 @@ class RunData:
             return max(known, key=lambda value: value.value or 0.0)
         return values[0] if values else Value(None, why="not_collected")
 
+    def static_text(self, name: str, metric: str) -> str:
+        """Return a text of the binary, such as what limits its occupancy; empty when there is none."""
+        return str(next((row["text"] for row in self._static.get(name, {}).get(metric, ()) if row["text"]), ""))
+
     def static_counts(self, name: str, stem: str, kernel: str = "") -> dict[str, float]:
         """Return the known metrics of the binary whose names start with a stem, chosen as :meth:`static` does."""
         names = [metric for metric in self._static.get(name, {}) if metric.startswith(stem)]

@@ -170,7 +170,7 @@ def _limiters(one: Side) -> list[str]:
     known = _limits(one)
     if known:
         return [name for name, value in known.items() if value == min(known.values())]
-    text = one.text("model.occupancy.limiter")
+    text = one.data.static_text(one.variant, "model.occupancy.limiter")
     return [text] if text else []
 
 

@@ -41,6 +41,8 @@ _HIT_RATES = (("l2_hit_rate", "L2"), ("l1_hit_rate", "L1"))
 _HIT_POINTS = 3.0
 #: Half of the wide accesses of an opcode, or more, must have become narrow ones.
 _STILL_WIDE = 0.75
+#: One opcode that makes this share of a change is named.
+_MOST = 0.6
 
 
 def memory_causes(before: Side, after: Side, budget: Budget) -> Iterator[Cause]:
@@ -237,9 +239,21 @@ def _shared_traffic(before: Side, after: Side, budget: Budget) -> Iterator[Cause
     share = _shared_share(before, after, budget, new - old)
     yield Cause(
         "exact", metric, old, new, "1", share.value,
-        f"shared memory serves {_change(old, new)} wavefronts of 128 B{_times(old, new)}",
+        f"shared memory serves {_change(old, new)} wavefronts of 128 B{_times(old, new)}{_mostly(before, after)}",
         worse=new > old, basis=share.basis,
     )  # fmt: skip
+
+
+def _mostly(before: Side, after: Side) -> str:
+    """The access that most of the change of the wavefronts is by, where one is."""
+    changes = {
+        opcode: after.accesses.get(opcode, Access()).wavefronts - before.accesses.get(opcode, Access()).wavefronts
+        for opcode in (*before.accesses, *after.accesses)
+    }
+    total = sum(changes.values())
+    found = next((opcode for opcode, change in changes.items() if total and change / total >= _MOST), "")
+    name = NAMES.get(found, found)
+    return f", mostly by {_PLURALS.get(name, f'{name}s')}" if found else ""
 
 
 # --- access widths --------------------------------------------------------------------------------------------------

@@ -90,12 +90,6 @@ class Side:
         """Return a metric of the longest kernel's binary."""
         return self.kernel.compiled(metric).value if self.kernel is not None else None
 
-    def text(self, metric: str) -> str:
-        """Return a text of the binary, such as what limits the occupancy."""
-        rows = self.data.rows.get("metrics", ()) if self.kernel is not None else ()
-        found = (r["text"] for r in rows if r["variant"] == self.variant and r["metric"] == metric and r["text"])
-        return str(next(found, ""))
-
     def registers(self) -> float | None:
         """Return the registers of a thread: as launched, else as compiled."""
         counted = self.counted("registers")

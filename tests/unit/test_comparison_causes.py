@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from compare_data import (
     SPILLS,
     Line,
     Planted,
+    merged,
     row,
 )
 
@@ -95,6 +97,17 @@ def test_what_the_compiler_says_is_found_without_a_profile(name: str) -> None:
     assert fault in {cause.fault for cause in found.causes}
     assert all(cause.share is None for cause in found.causes)
     assert found.label == "latent"
+
+
+def test_the_occupancy_of_the_model_stands_in_where_nothing_was_profiled() -> None:
+    model = {"model.occupancy.percent": 50.0, "model.occupancy.blocks": 4, "model.occupancy.limiter": "warps"}
+    old = replace(BASE, profiled=False, timed=False, static=model)
+    less = {"model.occupancy.percent": 25.0, "model.occupancy.blocks": 2, "model.occupancy.limiter": "registers"}
+    found = explained(old, replace(old, registers=128, static=less))
+    assert leading(found).words == (
+        "2 blocks fit on an SM instead of 4: 25.0 % of its warps instead of 50.0 %, limited by registers (128 "
+        "registers a thread instead of 64)"
+    )
 
 
 def test_the_hardwares_counter_alone_is_no_exact_cause() -> None:
@@ -286,7 +299,25 @@ def test_a_real_fault_is_named(run: str, before: str, after: str, fault: str, te
 def test_sums_kept_in_shared_memory_are_explained_by_its_traffic() -> None:
     cause = leading(recorded("gemm_lessons", "sums_in_registers", "sums_in_shared"))
     assert cause.metric == "shared_wavefronts_sass"
+    assert cause.words == "shared memory serves 592 M instead of 54.5 M wavefronts of 128 B (10.87×)"
     assert cause.share == pytest.approx(0.96, abs=0.02)
+
+
+def test_copies_that_scatter_are_named_as_what_loads_shared_memory() -> None:
+    found = recorded("gemm_ladder", "mma_swizzle", "mma_sync")
+    traffic = next(cause for cause in found.causes if cause.metric == "shared_wavefronts_sass")
+    assert traffic.words.endswith("(1.53×), mostly by asynchronous copies")
+    assert "bank_conflicts" not in {cause.fault for cause in found.causes}  # the hardware sees none
+
+
+def test_a_thousand_rows_are_explained_in_bearable_time() -> None:
+    names = [f"v{i}" for i in range(1000)]
+    before = merged(dict.fromkeys(names, BASE))
+    after = merged({name: (CONFLICTS, LOW_OCCUPANCY, BASE)[i % 3] for i, name in enumerate(names)})
+    start = time.perf_counter()
+    labels = [explain_row(row(name, "regressed", 2.0), before, after).explanation for name in names]
+    assert time.perf_counter() - start < 20
+    assert labels[:3] == ["explained", "explained", "unexplained"]
 
 
 def test_a_recorded_run_against_itself_has_no_cause() -> None:
