@@ -80,15 +80,16 @@ def _head(comparison: Comparison, data: RunData | None) -> dict[str, Any]:
     manifest = data.manifest if data is not None else {}
     experiment = str((manifest.get("experiment") or {}).get("name") or "")
     gpu = str((manifest.get("gpu") or {}).get("name") or "")
+    no_times = comparison.kind == "counters_only"
     facts = [
         ("Before", comparison.before),
         ("After", comparison.after),
-        ("Times", words.DESIGN_TEXT.get(comparison.design, comparison.design)),
+        ("Times", "" if no_times else words.DESIGN_TEXT.get(comparison.design, comparison.design)),
         ("GPU", gpu),
     ]
     version = str(manifest.get("tool_version") or "")
     return {
-        "title": f"{experiment}: before and after" if experiment else "Before and after",
+        "title": f"{experiment}: before and after" if experiment and not no_times else "Before and after",
         "kicker": f"compare_runs · {words.KIND_TEXT.get(comparison.kind, comparison.kind)}",
         "facts": [(name, text) for name, text in facts if text],
         "gpu": gpu,

@@ -120,7 +120,7 @@ def _verdict(row: RowComparison) -> str:
         return f"{text}: {cause.words}"
     if cause is not None and row.explanation == "latent":
         return f"{text}: {cause.words}"
-    return f"{text}: {row.words}" if row.words and row.verdict not in ("unchanged", "improved") else text
+    return text if row.verdict in ("unchanged", "improved") else words.said(row)
 
 
 def _leading(row: RowComparison) -> Cause | None:

@@ -85,6 +85,14 @@ def verdict(row: RowComparison) -> str:
     return text + (", latent regression" if row.explanation == "latent" else "")
 
 
+def said(row: RowComparison) -> str:
+    """Return a row's verdict with the sentence that says why, which may begin with the verdict itself."""
+    text = verdict(row)
+    if not row.words:
+        return text
+    return row.words if row.words.startswith(text) else f"{text}: {row.words}"
+
+
 def counts(comparison: Comparison) -> list[tuple[str, int]]:
     """Return how many rows have each verdict, worst first."""
     found = comparison.counts

@@ -165,13 +165,12 @@ def _explained(row: RowComparison, one: Decomposition | None) -> dict[str, Any]:
         "id": f"why-{row_id(row)}",
         "name": row.variant,
         "size": formatting.size(row.size),
-        "verdict": words.verdict(row),
+        "verdict": words.said(row),
         "change": words.change(row.ratio),
         "label": label[:1].upper() + label[1:],
         "tone": {"explained": "good", "unexplained": "warn", "latent": "warn"}.get(row.explanation, "quiet"),
-        "words": row.words,
         "causes": [_cause(cause) for cause in row.causes],
-        "factors": plain(sentences(one)) if one is not None and one.effects else "",
+        "factors": plain(sentences(one)) if one is not None and one.effects and row.ratio is not None else "",
         "counters": [_counter(pair) for pair in row.counters],
         "sources": sources(row.diffs),
         "notes": row.notes,
@@ -229,7 +228,8 @@ def _facts(comparison: Comparison, before: RunData | None, after: RunData | None
     for name, path in _FACTS:
         old, new = (_at(manifest, path) for manifest in sides)
         if old or new:
-            found.append({"name": name, "before": old or "unknown", "after": new or "unknown", "differs": old != new})
+            differs = old != new and name != "Taken"  # two runs are never of the same moment
+            found.append({"name": name, "before": old or "unknown", "after": new or "unknown", "differs": differs})
     stems = dict.fromkeys(key.partition(".")[2] for key in comparison.facts if "." in key)
     for stem in stems:
         old, new = (str(comparison.facts.get(f"{side}.{stem}") or "") for side in ("before", "after"))
