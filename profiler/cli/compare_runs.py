@@ -100,6 +100,8 @@ def compare_runs(
             raise UsageError("--self takes one run, and compares it with nothing else")
         return check_self(runs_dir, self_, settings, as_json=as_json, quiet=quiet)
     inputs = read_inputs(runs or [], runs_dir)
+    if inputs.files and save_baseline is not None:
+        raise UsageError("--save-baseline keeps a run; a profiler's file is none")
     if len(inputs.runs) == 1:
         if save_baseline is None or remeasure:
             raise UsageError(f"two runs are compared, but only {inputs.names[0]} is given")
@@ -271,8 +273,6 @@ def save_if_passed(runs_dir: Path, name: str, inputs: Inputs, code: Exit, *, qui
     """Keep AFTER as a baseline when the comparison passed; say why not otherwise."""
     from profiler.comparison.baselines import save
 
-    if inputs.files:
-        raise UsageError("--save-baseline keeps a run; a profiler's file is none")
     if code is not Exit.OK:
         say(f"the baseline {name} is not saved: the comparison did not pass (exit {int(code)})")
         return
