@@ -43,6 +43,8 @@ _HIT_POINTS = 3.0
 _STILL_WIDE = 0.75
 #: One opcode that makes this share of a change is named.
 _MOST = 0.6
+#: The hardware must have counted this share of a change that the addresses predict.
+_AGREED = 0.5
 
 
 def memory_causes(before: Side, after: Side, budget: Budget) -> Iterator[Cause]:
@@ -234,7 +236,7 @@ def _global_traffic(before: Side, after: Side, budget: Budget) -> Iterator[Cause
 def _shared_traffic(before: Side, after: Side, budget: Budget) -> Iterator[Cause]:
     metric = "shared_wavefronts_sass"
     old, new = before.total(metric), after.total(metric)
-    if old is None or new is None or not _differs(old, new, TOLERANCE):
+    if old is None or new is None or not _differs(old, new, TOLERANCE) or not _banks_agree(before, after, new - old):
         return
     share = _shared_share(before, after, budget, new - old)
     yield Cause(
@@ -242,6 +244,12 @@ def _shared_traffic(before: Side, after: Side, budget: Budget) -> Iterator[Cause
         f"shared memory serves {_change(old, new)} wavefronts of 128 B{_times(old, new)}{_mostly(before, after)}",
         worse=new > old, basis=share.basis,
     )  # fmt: skip
+
+
+def _banks_agree(before: Side, after: Side, change: float) -> bool:
+    """Whether the hardware's count moved alike: for asynchronous copies and wgmma the addresses tell another one."""
+    old, new = before.total("shared_wavefronts"), after.total("shared_wavefronts")
+    return old is None or new is None or (new - old) / change >= _AGREED
 
 
 def _mostly(before: Side, after: Side) -> str:

@@ -23,7 +23,7 @@ LATENT = frozenset({"bank_conflicts", "spills", "vector_width", "occupancy", "wg
 #: What the causes must predict of a change, together, to explain it.
 _ENOUGH = 0.30
 #: What a named fault without a prediction is taken to be worth when causes are ranked.
-_FAULT_WEIGHT = 0.35
+_FAULT_WEIGHT = 0.85
 #: A share below this explains nothing by itself.
 _MINOR = 0.05
 
@@ -115,8 +115,11 @@ def _fits(cause: Cause, moved: float) -> bool:
 def _rank(cause: Cause, moved: float) -> tuple[bool, bool, float]:
     """Order: what points the way that the time went, by weight; then the other way; neutral changes last."""
     weight = cause.share or 0.0
-    if cause.fault and cause.cls == "exact" and (cause.share is None or cause.share >= _MINOR):
-        weight = (_FAULT_WEIGHT if cause.share is None else weight) + 0.5  # says more than the traffic that it makes
+    if cause.fault and cause.cls == "exact":  # a named fault says more than the traffic that it makes
+        if cause.share is None:
+            weight = _FAULT_WEIGHT
+        elif cause.share >= _MINOR:
+            weight += 1.0 if cause.share >= _ENOUGH else 0.5
     fits = _fits(cause, moved) if moved else not cause.neutral and cause.worse
     return (cause.neutral, not fits, -weight)
 
