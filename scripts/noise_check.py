@@ -47,6 +47,7 @@ from profiler.comparison.rebuild import Side
 from profiler.comparison.remeasure import SideBySide, measure_sides
 from profiler.comparison.side_by_side import Wanted, decide_by, make_work, row_of, the_card
 from profiler.errors import LadderError
+from profiler.frames import rows_of
 from profiler.header import header_text
 from profiler.model import Experiment, Measure, ProblemRef, ProfileOptions, Variant
 from profiler.pipeline import worker_session
@@ -139,8 +140,8 @@ def build_once(run: Run, merged: Merged) -> None:
     built = run.builds
     lacking = [variant for variant in first.values() if variant.name not in built]
     if lacking:
-        rows = run.dir.frame("variants").set_index("name")
-        raise LadderError(f"the kernel does not build: {rows.loc[lacking[0].name, 'reason']}")
+        reasons = {row["name"]: row["reason"] for row in rows_of(run.dir.frame("variants"))}
+        raise LadderError(f"the kernel does not build: {reasons[lacking[0].name]}")
     run.note("builds", {v.name: built[first[v.params["EXTRA_PERMILLE"]].name] for v in run.experiment.variants})
 
 

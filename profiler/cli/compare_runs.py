@@ -141,8 +141,9 @@ def check_flags(
 
         check_name(save_baseline)
     if len(runs) > 2 or (not runs and self_ is None):
-        given = len(runs) or "none"
-        raise UsageError(f"two runs are compared, but {given} are given", hint="compare_runs BEFORE AFTER")
+        raise UsageError(
+            f"two runs are compared, but {len(runs) or 'none'} are given", hint="compare_runs BEFORE AFTER"
+        )
 
 
 def measure_again(

@@ -51,8 +51,8 @@ def compare_dirs(
     noise goes into its ledger.
     """
     names = names or (run_name(before), run_name(after))
-    loaded = [_only(RunData.load(run, details=True), only) for run in (before, after)]
-    absent = [name for name in only if all(data.variant(name) is None for data in loaded)]
+    old, new = (_only(RunData.load(run, details=True), only) for run in (before, after))
+    absent = [name for name in only if old.variant(name) is None and new.variant(name) is None]
     if absent:
         raise UsageError(f"--only {absent[0]}: neither run has such a variant")
     edited = [
@@ -60,17 +60,19 @@ def compare_dirs(
         for label, run in zip(_LABELS, (before, after), strict=True)
         for name in run.edited_frames()
     ]
-    card = loaded[1].manifest.get("gpu") or {}
-    judged = judge_runs(*loaded, names=names, settings=settings, table=ledger.table(card), design=design, edited=edited)
+    card = new.manifest.get("gpu") or {}
+    judged = judge_runs(
+        old, new, names=names, settings=settings, table=ledger.table(card), design=design, edited=edited
+    )
     if judged.learned and not judged.comparison.same_run:
         ledger.add(card, judged.learned)
 
     def sources(variant: str) -> tuple[Sources, Sources]:
         return read_sources(before, variant), read_sources(after, variant)
 
-    comparison = explained(judged.comparison, *loaded)
-    rows = tuple(_with_diffs(row, *loaded, sources) for row in comparison.rows)
-    return Assembled(replace(comparison, rows=rows), *loaded, sources)
+    comparison = explained(judged.comparison, old, new)
+    rows = tuple(_with_diffs(row, old, new, sources) for row in comparison.rows)
+    return Assembled(replace(comparison, rows=rows), old, new, sources)
 
 
 def compare_kept(kept: Kept, settings: Settings, *, only: Collection[str] = ()) -> Assembled:
@@ -97,9 +99,9 @@ def compare_files(before: Path, after: Path, settings: Settings) -> Assembled:
     names = {
         one.after.variant: one.before.variant for one in matches if one.before is not None and one.after is not None
     }
-    loaded[1] = renamed(loaded[1], names)
-    comparison = compare_launches(*loaded, matches, (before.name, after.name), settings)
-    return Assembled(explained(comparison, *loaded), *loaded, lambda variant: ({}, {}))
+    old, new = loaded[0], renamed(loaded[1], names)
+    comparison = compare_launches(old, new, matches, (before.name, after.name), settings)
+    return Assembled(explained(comparison, old, new), old, new, lambda variant: ({}, {}))
 
 
 def explained(comparison: Comparison, before: RunData, after: RunData) -> Comparison:
