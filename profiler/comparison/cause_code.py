@@ -8,7 +8,7 @@ from profiler.analysis.formatting import listed, number, percent, ratio, si
 from profiler.analysis.occupancy_view import RESOURCES
 from profiler.analysis.sass_mix import instruction
 from profiler.comparison.budget import GLOBAL_REASONS, LANE_BYTES, NO_SHARE, Budget, Share
-from profiler.comparison.cause_memory import TOLERANCE
+from profiler.comparison.cause_memory import TOLERANCE, amount
 from profiler.comparison.evidence import Side
 from profiler.comparison.model import Cause
 
@@ -223,7 +223,7 @@ def _most(old: Mapping[str, int], new: Mapping[str, int], *, more: bool) -> str:
     changes = {name: new.get(name, 0) - old.get(name, 0) for name in (*old, *new)}
     sign = 1 if more else -1
     largest = sorted((name for name in changes if changes[name] * sign > 0), key=lambda name: -abs(changes[name]))
-    said = [f"{name} {'+' if more else '−'}{si(abs(changes[name]), '').strip()}" for name in largest[:_OPCODES]]
+    said = [f"{name} {'+' if more else '−'}{amount(abs(changes[name]))}" for name in largest[:_OPCODES]]
     return f": {', '.join(said)}" if said else ""
 
 

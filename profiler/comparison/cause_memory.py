@@ -321,7 +321,7 @@ def _main(found: Mapping[int, int]) -> int:
 
 
 def _listed(opcode: str, found: Mapping[int, int]) -> str:
-    return " and ".join(f"{si(found[bits], '').strip()} {opcode}.{bits}" for bits in sorted(found, reverse=True)[:3])
+    return " and ".join(f"{amount(found[bits])} {opcode}.{bits}" for bits in sorted(found, reverse=True)[:3])
 
 
 # --- noisy counters -------------------------------------------------------------------------------------------------
@@ -349,12 +349,17 @@ def _near(before: Side, after: Side, budget: Budget) -> Iterator[Cause]:
         )  # fmt: skip
 
 
+def amount(count: float) -> str:
+    """Return a count: whole where it is small, with an SI prefix where it is large."""
+    return f"{count:.0f}" if abs(count) < 10_000 else si(count, "").strip()
+
+
 def _differs(old: float, new: float, tolerance: float) -> bool:
     return abs(new - old) > tolerance * max(abs(old), abs(new))
 
 
 def _change(old: float, new: float) -> str:
-    return f"{si(new, '').strip()} instead of {si(old, '').strip()}"
+    return f"{amount(new)} instead of {amount(old)}"
 
 
 def _times(old: float, new: float) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiler.analysis.formatting import listed
-from profiler.analysis.kernels import parameters
 from profiler.analysis.rundata import Row, RunData
 from profiler.comparison.model import CodeIdentity, Sameness
 
@@ -90,7 +89,7 @@ def _same(old: Any, new: Any) -> Sameness:
 
 
 def _buffers(data: RunData, row: Row, size: str) -> str:
-    """What decides a variant's buffers and their bits: problem, options, inputs, contract, parameters, size."""
+    """What decides a variant's buffers and their bits: problem, options, inputs, contract, size."""
     problem = data.manifest.get("problem") or {}
     if not problem.get("kind"):
         return ""
@@ -99,7 +98,6 @@ def _buffers(data: RunData, row: Row, size: str) -> str:
         "options": problem.get("options"),
         "init": problem.get("init"),
         "dtype": row["dtype"],
-        "params": dict(parameters(row)),
         "size": size,
     }
     return json.dumps(facts, sort_keys=True, default=str)
