@@ -16,8 +16,8 @@ from functools import cached_property
 from profiler.analysis.decomposition import Decomposition, decompose, side
 from profiler.comparison.evidence import Side
 
-#: Below this change of time (2 %) a share of it says nothing.
-LEAST_CHANGE = math.log(1.02)
+#: Below this change of time, the least that is ever flagged, a share of it says nothing.
+LEAST_CHANGE = math.log(1.005)
 #: Where traffic goes that stalls a warp, by ncu's reasons.
 SHARED_REASONS = ("mio_throttle", "short_scoreboard")
 GLOBAL_REASONS = ("lg_throttle", "long_scoreboard", "drain")

@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.analysis.decomposition import Decomposition
-from profiler.analysis.rundata import RunData
+from profiler.analysis.kernels import no_counters
+from profiler.analysis.rundata import RunData, Value
 from profiler.comparison.budget import Budget
 from profiler.comparison.cause_code import code_causes
 from profiler.comparison.cause_memory import memory_causes
@@ -60,8 +61,23 @@ def explain_row(
     if before.variant(old.variant) is None or after.variant(new.variant) is None:
         return row
     found = find_causes(old, new, row.ratio.value if row.ratio is not None else None, demoted)
-    label = row_label(row, found.causes, found.label)
-    return replace(row, causes=found.causes, counters=counter_pairs(old, new, demoted), explanation=label)
+    label, note = row_label(row, found.causes, found.label), ""
+    if label == "unexplained" and row.identity.code != "same":
+        if not (old.launches and new.launches):  # what was not looked at cannot point at the environment
+            label, note = "", f"not explained: {_no_counters(before, after, old, new)}"
+        elif row.identity.code == "changed":
+            note = "the code changed, but no counter that was collected says that this changed the time"
+    return replace(
+        row, causes=found.causes, counters=counter_pairs(old, new, demoted), explanation=label,
+        notes=(*row.notes, note) if note else row.notes,
+    )  # fmt: skip
+
+
+def _no_counters(before: RunData, after: RunData, old: Side, new: Side) -> str:
+    sides = ((before, old, "before"), (after, new, "after"))
+    lacking = [(data, one, name) for data, one, name in sides if not one.launches]
+    why = Value(None, why=no_counters(lacking[0][0], lacking[0][1].variant)).why_text
+    return f"no counters {' and '.join(name for _, _, name in lacking)} ({why})"
 
 
 def row_label(row: RowComparison, causes: Sequence[Cause], label: Explanation) -> Explanation:

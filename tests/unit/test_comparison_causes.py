@@ -216,6 +216,22 @@ def test_labels_follow_the_verdict() -> None:
     assert labelled("inconclusive", CONFLICTS, 1.0) == ""
 
 
+def test_without_counters_the_environment_is_not_accused() -> None:
+    bare = replace(BASE, profiled=False)
+    changed = row(NAME, "regressed", 1.3, identity=CodeIdentity("changed"))
+    found = explain_row(changed, bare.run(), bare.run())
+    assert found.explanation == ""
+    assert found.notes == ("not explained: no counters before and after (not collected in this run)",)
+    half = explain_row(changed, BASE.run(), bare.run())
+    assert half.notes == ("not explained: no counters after (not collected in this run)",)
+
+
+def test_changed_code_whose_counters_agree_says_so() -> None:
+    found = explain_row(row(NAME, "regressed", 1.3, identity=CodeIdentity("changed")), BASE.run(), BASE.run())
+    assert found.explanation == "unexplained"
+    assert found.notes == ("the code changed, but no counter that was collected says that this changed the time",)
+
+
 @pytest.mark.parametrize("name", ["conflicts", "spills", "narrow", "occupancy"])
 def test_worse_counters_at_an_unchanged_time_are_a_latent_regression(name: str) -> None:
     assert labelled("unchanged", PLANTED[name][0], 1.002) == "latent"
