@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,6 +50,7 @@ def make_run(
     arch = arch_of(experiment, gpu, recorded_arch)
     if path is None:
         path = runs_dir / experiment.name / run_id(created, experiment.text, arch)
+    skipped = skips(experiment, arch)
     manifest = {
         "tool_version": __version__,
         "created": created.isoformat(timespec="seconds"),
@@ -65,13 +67,12 @@ def make_run(
         "gpu": gpu_facts(gpu),
         "tools": tool_facts(toolchain),
         "versions": {"python": platform.python_version()},
-        "skips": skips(experiment, arch),
+        "skips": skipped,
         "notes": [],
     }
     run = RunDir.create(path, manifest)
-    run.write_frame(
-        "variants", [variant_row(v, i, experiment, arch) for i, v in enumerate(selected(experiment, settings))]
-    )
+    rows = [variant_row(v, i, experiment, arch, skipped) for i, v in enumerate(selected(experiment, settings))]
+    run.write_frame("variants", rows)
     return run
 
 
@@ -92,9 +93,11 @@ def selected(experiment: Experiment, settings: Settings) -> list[Variant]:
     return [v for v in experiment.variants if not settings.only or v.name in settings.only]
 
 
-def variant_row(variant: Variant, order: int, experiment: Experiment, arch: str) -> dict[str, Any]:
-    """Return the row of the frame ``variants`` that a variant starts with."""
-    skipped = skips(experiment, arch).get(variant.name, {})
+def variant_row(
+    variant: Variant, order: int, experiment: Experiment, arch: str, all_skips: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    """Return the row of the frame ``variants`` that a variant starts with; ``all_skips`` are those of :func:`skips`."""
+    skipped = all_skips.get(variant.name, {})
     every = bool(experiment.size_keys) and all(key in skipped for key in experiment.size_keys)
     status, reason = "ok", ""
     if every:

@@ -19,8 +19,6 @@ from profiler.comparison.model import Comparison, Design, Kind, Mismatch, RowCom
 from profiler.comparison.noise import Entry, NoiseTable, default_table
 from profiler.comparison.presence import presence, rows_of_both
 
-SAME_RUN = "BEFORE and AFTER are the same run"
-
 
 @dataclass(frozen=True)
 class Judged:
@@ -148,7 +146,8 @@ def _notes(
     controls: Controls | None,
     rows: Iterable[RowComparison],
 ) -> tuple[str, ...]:
-    rows, found = list(rows), [SAME_RUN] if same else []
+    rows = list(rows)
+    found: list[str] = []
     if controls is not None and controls.state != "steady" and not same:
         found.append(controls.words)
     gone = {row.variant: before.variant(row.variant) for row in rows if row.verdict == "removed"}
