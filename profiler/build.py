@@ -21,18 +21,16 @@ from typing import Any
 
 from profiler import build_sources, data_files, parallel, process
 from profiler.arch import gencode
-from profiler.build_sources import GENERATED, Layout, folder_name
+from profiler.build_errors import compiler_error, in_terms_of_the_call
+from profiler.build_sources import Layout, folder_name
 from profiler.errors import Exit, LadderError
-from profiler.experiment import place_of
 from profiler.hashing import digest
 from profiler.header import header_text
 from profiler.model import BuildOptions, ParamValue, Variant
 from profiler.parse import elf, ptxas
 from profiler.parse.folders import without_folders
-from profiler.parse.nvcc import first_error
 from profiler.run import Run, cache_root
 from profiler.rundir import write_text
-from profiler.suggest import near_match
 from profiler.toolchain import Toolchain, library_folder, tool_env
 
 LIBRARY, LOG, COMMAND = "variant.so", "ptxas.log", "command.json"
@@ -55,6 +53,12 @@ class Built:
 def build_stage(run: Run) -> None:
     """Copy every source into the run directory and build the CUDA variants; failures become statuses of their rows."""
     layouts, outcomes = _copy_sources(run)
+    build_layouts(run, layouts, outcomes)
+
+
+def build_layouts(run: Run, layouts: Mapping[str, Layout], unreadable: Mapping[str, Built] | None = None) -> None:
+    """Build variants, by name, from copies of their files; ``unreadable`` are those that have failed already."""
+    outcomes = dict(unreadable or {})
     jobs = {name: partial(_build_one, run, run.experiment.variant(name), files) for name, files in layouts.items()}
     for name, outcome in parallel.run_all(jobs, run.settings.jobs):
         outcomes[name] = outcome
@@ -138,6 +142,8 @@ def _copy_sources(run: Run) -> tuple[dict[str, Layout], dict[str, Built]]:
     alive = {variant.name for variant in run.alive()}
     layouts: dict[str, Layout] = {}
     outcomes: dict[str, Built] = {}
+    problem = {file.name: file.path.read_bytes() for file in build_sources.problem_files(run.experiment.problem)}
+    write_files(run.dir.path / "sources" / build_sources.PROBLEM_FOLDER, problem)
     for variant in run.variants:
         if variant.source is None:
             continue
@@ -146,12 +152,12 @@ def _copy_sources(run: Run) -> tuple[dict[str, Layout], dict[str, Built]]:
             if variant.kind == "cuda":
                 header = header_text(run.problem, variant.dtype, run.experiment.problem.options)
                 files = build_sources.layout(variant, run.problem, header)
-                _write_files(target, files.contents)
+                write_files(target, files.contents)
                 if variant.name in alive:
                     layouts[variant.name] = files
             else:
                 copies = build_sources.project_files(variant)
-                _write_files(target, {file.name: file.path.read_bytes() for file in copies})
+                write_files(target, {file.name: file.path.read_bytes() for file in copies})
         except OSError as error:
             if error.filename is not None and Path(str(error.filename)).is_relative_to(run.dir.path):
                 raise LadderError(f"cannot write the run directory: {error.strerror}", code=Exit.USAGE) from error
@@ -161,7 +167,8 @@ def _copy_sources(run: Run) -> tuple[dict[str, Layout], dict[str, Built]]:
     return layouts, outcomes
 
 
-def _write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files of a folder, each moved into place whole; what is there already stays."""
     for name, data in contents.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,7 +213,8 @@ def _build_one(run: Run, variant: Variant, files: Layout) -> Built:
             return Built(status="not_run", reason=f"not built: {tools.why_missing('host_compiler')}")
         library = library_folder(tools.nvcc.path)
         nvcc = partial(arguments, tools.nvcc.path, library=library)
-        return _in_terms_of_the_call(run, variant, _compile(run, variant, files, nvcc, facts, _inputs(files, argv)))
+        built = _compile(run, variant, files, nvcc, facts, _inputs(files, argv))
+        return replace(built, reason=in_terms_of_the_call(run, variant, built.reason))
     except OSError as error:
         raise LadderError(
             f"cannot use the build cache: {error.filename or ''}: {error.strerror or error}",
@@ -224,7 +232,7 @@ def _compile(
 ) -> Built:
     folder, timeout = build_folder(facts["key"]), run.settings.timeout_s
     # Line information keeps the path of what was compiled, so that is the entry's own final folder.
-    _write_files(folder / "src", files.contents)
+    write_files(folder / "src", files.contents)
     work = folder / f".{os.getpid()}.{threading.get_ident()}.partial"
     shutil.rmtree(work, ignore_errors=True)  # of a run that was killed: in containers, numbers of processes recur
     work.mkdir()
@@ -235,7 +243,7 @@ def _compile(
         if said.timed_out:
             return Built(status="timeout", reason=f"nvcc did not finish within {timeout:g} s", log=log)
         if said.returncode != 0:
-            return Built(status="build_failed", reason=_reason(run, log, said, facts), log=log)
+            return Built(status="build_failed", reason=compiler_error(run, log, said, facts), log=log)
         if not (work / LIBRARY).is_file():
             return Built(status="build_failed", reason="nvcc reported success and wrote no library", log=log)
         record = {
@@ -326,46 +334,6 @@ def _without_host(argv: Iterable[str]) -> list[str]:
         at = words.index("-ccbin")
         del words[at : at + 2]
     return words
-
-
-def _reason(run: Run, log: str, said: process.Completed, facts: Mapping[str, Any]) -> str:
-    tools = run.toolchain
-    archs = _architectures(run) if "nsupported gpu architecture" in log else ""
-    error = first_error(
-        log,
-        facts["files"],
-        nvcc=tools.nvcc.version if tools.nvcc else "",
-        host=tools.host_compiler.version if tools.host_compiler else "",
-        archs=archs,
-    )
-    if error is not None:
-        return error.text
-    return f"nvcc ended with {process.describe_exit(said.returncode)}: {process.tail(log, 1) or 'and said nothing'}"
-
-
-def _in_terms_of_the_call(run: Run, variant: Variant, built: Built) -> Built:
-    """Return a build whose error in the generated call stands where the user wrote the call."""
-    match = re.match(rf"{re.escape(GENERATED)}:\d+: (.*)", built.reason, re.S)
-    if match is None or variant.call is None:
-        return built
-    known = [*(arg.name for arg in run.problem.args), *run.problem.dims, "stream"]
-    hint = ""
-    if absent := re.search(r'identifier "(\w+)" is undefined', match[1]):
-        near = near_match(absent[1], known)
-        hint = f' (did you mean "{near}"?)' if near else f" (besides the source's own names: {', '.join(known)})"
-    place = place_of(run.experiment, variant, "call")
-    where = f"{place} {variant.call}" if place == "--call" else f"{place}: call: {variant.call}"
-    return replace(built, reason=f"{where}: {match[1]}{hint}")
-
-
-def _architectures(run: Run) -> str:
-    """Return what nvcc builds for, as a list in words."""
-    assert run.toolchain.nvcc is not None
-    try:
-        said = process.run([run.toolchain.nvcc.path, "--list-gpu-arch"], timeout=10, env=tool_env(run.toolchain))
-    except process.ToolMissing:
-        return ""
-    return ", ".join(word.replace("compute_", "sm_") for word in said.stdout.split() if word.startswith("compute_"))
 
 
 def shown_path(path: Path, run: Run) -> str:

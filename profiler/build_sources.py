@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from profiler import data_files
-from profiler.model import Variant
+from profiler.model import ProblemRef, Variant
 from profiler.problem import Problem
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.M)
@@ -22,6 +22,8 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+\.?([\w.]+)[ \t]+import|import[ \t]+(
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 #: The file that makes the call of a variant with `call:`.
 GENERATED = "generated_launch.cu"
+#: The folder beside those of the variants that keeps a problem of the user's own; no variant's folder has its name.
+PROBLEM_FOLDER = ".problem"
 _BUILT_FROM = re.compile(r"^.*/builds/[0-9a-f]{64}/src/")
 
 
@@ -64,6 +66,13 @@ def project_files(variant: Variant) -> list[ProjectFile]:
     found = _python_files(source) if source.suffix == ".py" else _cpp_files(source, variant.build.include)
     roots = _roots(found, source, variant.build.include)
     return [ProjectFile(path, _name(path, roots)) for path in found]
+
+
+def problem_files(problem: ProblemRef) -> list[ProjectFile]:
+    """Return the file of a problem of the user's own and what it imports from beside it; none for a registered one."""
+    if problem.file is None:
+        return []
+    return [ProjectFile(path, path.name) for path in _python_files(problem.file.absolute())]
 
 
 def include_folders(variant: Variant) -> list[str]:

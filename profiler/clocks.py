@@ -11,7 +11,7 @@ import atexit
 import importlib
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +72,27 @@ def card_clocks(uuid: str, nvml: Any = None) -> CardClocks:
     )
 
 
+def card_state(uuid: str, nvml: Any = None) -> dict[str, Any]:
+    """Return what else moves times from one session to the next, as the manifest keeps it: ``power_limit_w``, ``ecc``
+    and ``mig`` (on or not); what the driver does not say is left out.
+    """
+    nvml = nvml or load_nvml()
+    if nvml is None:
+        return {}
+    questions: dict[str, Callable[[Any], Any]] = {
+        "power_limit_w": lambda handle: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0,
+        "ecc": lambda handle: bool(nvml.nvmlDeviceGetEccMode(handle)[0]),
+        "mig": lambda handle: bool(nvml.nvmlDeviceGetMigMode(handle)[0]),
+    }
+    found: dict[str, Any] = {}
+    for name, ask in questions.items():
+        try:
+            found[name] = ask(nvml.nvmlDeviceGetHandleByUUID(uuid))
+        except (nvml.NVMLError, AttributeError):
+            continue
+    return found
+
+
 @contextmanager
 def clocks_for(run: Run, nvml: Any = None) -> Iterator[None]:
     """Keep the card's clocks in the manifest and, with ``--lock-clocks``, hold its SM clock; ``LadderError`` when the
@@ -83,7 +104,7 @@ def clocks_for(run: Run, nvml: Any = None) -> Iterator[None]:
     if not run.settings.lock_clocks:
         if marker.exists():
             _release_left_behind(run, uuid, marker, nvml or load_nvml())
-        _note(run, card_clocks(uuid, nvml), None)
+        _note(run, card_clocks(uuid, nvml), None, card_state(uuid, nvml))
         yield
         return
     nvml = nvml or load_nvml()
@@ -99,7 +120,7 @@ def clocks_for(run: Run, nvml: Any = None) -> Iterator[None]:
     try:
         lock.hold(mhz)
         run.say(f"the SM clock is locked at {mhz} MHz until the measurements end")
-        _note(run, clocks, mhz)
+        _note(run, clocks, mhz, card_state(uuid, nvml))
         yield
     finally:
         problem = lock.release()
@@ -184,11 +205,11 @@ def remark_on_clocks(run: Run, rows: Iterable[Mapping[str, Any]]) -> None:
         run.say(f"note: the SM clock varied by more than 5 % within the samples of {spreads[0][0]}")
 
 
-def _note(run: Run, clocks: CardClocks, locked_mhz: int | None) -> None:
+def _note(run: Run, clocks: CardClocks, locked_mhz: int | None, state: Mapping[str, Any]) -> None:
     facts = {"sm_max_mhz": clocks.sm_max_mhz, "memory_max_mhz": clocks.memory_max_mhz, "sm_locked_mhz": locked_mhz}
     known = {name: value for name, value in facts.items() if value is not None}
-    if known:
-        run.note("gpu", {**(run.dir.manifest["gpu"] or {}), "clocks": known})
+    if known or state:
+        run.note("gpu", {**(run.dir.manifest["gpu"] or {}), **state, **({"clocks": known} if known else {})})
 
 
 def _marker(uuid: str) -> Path:

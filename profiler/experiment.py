@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from profiler import experiment_checks
 from profiler.errors import UsageError
@@ -42,6 +42,7 @@ __all__ = [
     "load_experiment",
     "parse_experiment",
     "place_of",
+    "stored_experiment",
 ]
 
 _KINDS: tuple[Kind, ...] = ("cuda", "triton", "python", "command")
@@ -99,6 +100,24 @@ def parse_experiment(text: str | bytes, path: Path) -> Experiment:
     return _build(file, path.resolve(), decoded)
 
 
+def stored_experiment(text: str, path: Path, problem_file: Path | None) -> Experiment:
+    """Return the experiment whose text a run keeps; the files that it names need not be there any more.
+
+    ``path`` is taken for its place, and ``problem_file`` for the problem's own file. A variant's source is what the
+    text says, unresolved, and folders of headers are left out: the caller knows where the run keeps its copies.
+    ``UsageError`` when the text is not one of this version.
+    """
+    root, issues = load(text)
+    file, structural = (None, []) if root is None else structure_issues(root)
+    if file is None:
+        raise ExperimentError(path, sorted({*issues, *structural}))
+
+    def unresolved(text: str, path: Path, *, folder: bool = False) -> Path | None:
+        return None if folder else Path(text)
+
+    return _build(file, path, text, problem_file, unresolved)
+
+
 def place_of(experiment: Experiment, variant: Variant, key: str) -> str:
     """Return where a key of a variant stands in its file, as ``gemm_ladder.yaml:31``: the variant's own or, behind it,
     the defaults'; ``--call`` and the like where the experiment was made of the command line.
@@ -134,10 +153,16 @@ def _without_echoes(issues: list[Issue]) -> list[Issue]:
 # -- from a checked file to the pipeline's dataclasses
 
 
-def _build(file: ExperimentFile, path: Path, text: str) -> Experiment:
+class _Locate(Protocol):
+    def __call__(self, text: str, path: Path, *, folder: bool = False) -> Path | None: ...
+
+
+def _build(
+    file: ExperimentFile, path: Path, text: str, problem_file: Path | None = None, locate: _Locate = find_source
+) -> Experiment:
     keys = file.problem
-    registered = keys.kind in REGISTRY
-    problem_file = None if registered else (path.parent / split_function(keys.kind)[0]).resolve()
+    if keys.kind not in REGISTRY and problem_file is None:
+        problem_file = (path.parent / split_function(keys.kind)[0]).resolve()
     literals = literals_of(ProblemRef(keys.kind, problem_file, {}, (), (), {}))
 
     def size(given: Any) -> Dims:
@@ -153,7 +178,7 @@ def _build(file: ExperimentFile, path: Path, text: str) -> Experiment:
         init=keys.init.model_dump(),
         check_distributions=tuple(keys.check_distributions),
     )
-    variants = tuple(_variant(row, file, path) for row in file.variants)
+    variants = tuple(_variant(row, file, path, locate) for row in file.variants)
     sustained = file.measure.sustained
     return Experiment(
         path=path,
@@ -186,19 +211,19 @@ def _baseline(given: str | Mapping[str, str], variants: Sequence[Variant]) -> di
     return {variant.dtype: given for variant in variants if variant.dtype}
 
 
-def _variant(row: NamedVariant, file: ExperimentFile, path: Path) -> Variant:
+def _variant(row: NamedVariant, file: ExperimentFile, path: Path, locate: _Locate) -> Variant:
     defaults = file.defaults
     kind = _kind(row) or _kind(defaults)
     assert kind is not None, "a variant without a source is refused by the checks"
     text = getattr(row, kind) if _kind(row) else getattr(defaults, kind)
     source = function = command = None
     if kind == "cuda":
-        source = find_source(text, path)
+        source = locate(text, path)
     elif kind == "command":
         command = _command(row, defaults, tuple(text), path)
     else:
         file_name, function = split_function(text)
-        source = find_source(file_name, path)
+        source = locate(file_name, path)
     return Variant(
         name=row.name,
         kind=kind,
@@ -209,7 +234,7 @@ def _variant(row: NamedVariant, file: ExperimentFile, path: Path) -> Variant:
         params={**defaults.params, **row.params},
         requires=tuple(_either(row, defaults, "requires")),
         idea=_either(row, defaults, "idea") or "",
-        build=_build_options([file.build, defaults.build, row.build] if kind == "cuda" else [file.build], path),
+        build=_build_options([file.build, defaults.build, row.build] if kind == "cuda" else [file.build], path, locate),
         command=command,
     )
 
@@ -236,11 +261,11 @@ def _command(row: NamedVariant, defaults: DefaultKeys, argv: tuple[str, ...], pa
     )
 
 
-def _build_options(layers: Sequence[BuildKeys], path: Path) -> BuildOptions:
+def _build_options(layers: Sequence[BuildKeys], path: Path, locate: _Locate) -> BuildOptions:
     """Return the layers as one: lists add up, single values are the last one given."""
     given = {key: getattr(layer, key) for layer in layers for key in ("std", "arch") if key in layer.model_fields_set}
     refused = [layer.refuse for layer in layers if "refuse" in layer.model_fields_set]
-    folders = [find_source(folder, path, folder=True) for layer in layers for folder in layer.include]
+    folders = [locate(folder, path, folder=True) for layer in layers for folder in layer.include]
     return BuildOptions(
         flags=tuple(flag for layer in layers for flag in layer.flags),
         include=tuple(folder for folder in folders if folder is not None),

@@ -35,9 +35,11 @@ def split_function(text: str) -> tuple[str, str]:
     return (file, function) if file else (text, "")
 
 
-def find_source(text: str, experiment: Path, *, folder: bool = False) -> Path | None:
-    """Return a file (or folder) beside the experiment file, else under ``kernels/``; None when there is none."""
-    for base in (experiment.parent, data_files.kernels()):
+def find_source(text: str, path: Path, *, folder: bool = False) -> Path | None:
+    """Return a file (or folder) beside the experiment file at ``path``, else under ``kernels/``; None when there is
+    none.
+    """
+    for base in (path.parent, data_files.kernels()):
         candidate = base / text
         if is_folder(candidate) if folder else is_file(candidate):
             return candidate.resolve()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +119,12 @@ def strip_python(text: str) -> str:
 
 def _stripped_hash(path: Path) -> str:
     text = _text(path)
-    if text is None:
-        return "absent"
-    stripped = strip_python(text) if path.suffix == ".py" else strip_cpp(text)
+    return "absent" if text is None else _text_hash(text, path.suffix == ".py")
+
+
+@lru_cache(maxsize=256)  # many variants share a header, a source or a problem
+def _text_hash(text: str, is_python: bool) -> str:
+    stripped = strip_python(text) if is_python else strip_cpp(text)
     return hashlib.sha256(stripped.encode()).hexdigest()
 
 

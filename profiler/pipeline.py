@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,8 +80,7 @@ def early_start(run: Run, choice: Choice) -> Iterator[EarlyStart | None]:
         yield None
         return
     pool = ThreadPoolExecutor(max_workers=3)
-    env = worker_env(run.settings.gpu, os.environ)
-    with WorkerSession(worker_argv(), env, run.dir.raw("worker.log")) as session:
+    with worker_session(run) as session:
         try:
             session.spawn()
             wanted = "report" in choice.stages or bound_by_memory(run)
@@ -104,6 +103,11 @@ def bound_by_memory(run: Run) -> bool:
     """Whether a size of this run is timed beside a copy of the same bytes."""
     problem = run.experiment.problem
     return any(controls_for(run.problem, run.variants, dims, problem.options) for dims in problem.sizes)
+
+
+def worker_session(run: Run) -> WorkerSession:
+    """Return a session with a worker on the run's GPU; its process is not started yet."""
+    return WorkerSession(worker_argv(), worker_env(run.settings.gpu, os.environ), run.dir.raw("worker.log"))
 
 
 def pending(run: Run, choice: Choice) -> list[str]:
@@ -161,7 +165,7 @@ def _device_stages(run: Run, choice: Choice, early: EarlyStart | None) -> str | 
             if early is not None:
                 helpers = early.helpers.result()
                 with early.session as session:  # it ends before the profiler starts, and leaves it the card
-                    _remember_device(run, session.start())
+                    remember_device(run, session.start())
                     with timed_stage(run, "verify", choice):
                         if "verify" in wanted:
                             verify_stage(run, session, helpers)
@@ -225,7 +229,8 @@ def exit_code(run: Run, gpu_problem: str | None, *, measuring: bool = True) -> E
     return Exit.OK if all(row["status"] == "ok" for row in wanted) else Exit.FAILED
 
 
-def _remember_device(run: Run, facts: dict[str, Any]) -> None:
+def remember_device(run: Run, facts: Mapping[str, Any]) -> None:
+    """Keep what a worker says of the device and of its versions."""
     gpu = dict(run.dir.manifest["gpu"] or {})
     gpu.update({k: v for k, v in facts["gpu"].items() if k not in ("uuid", "compute_capability")})
     versions = {**run.dir.manifest["versions"], **{k: v for k, v in facts["versions"].items() if v is not None}}

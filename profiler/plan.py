@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,8 +34,11 @@ def make_run(
     recorded_arch: str | None,
     command: list[str],
     now: datetime | None = None,
+    path: Path | None = None,
 ) -> RunDir:
-    """Return a new run directory with its manifest, the experiment's text and the frame ``variants``."""
+    """Return a new run directory with its manifest, the experiment's text and the frame ``variants``: at ``path``, or
+    ``<experiment>/<UTC time>-<hash>`` in the runs directory.
+    """
     unknown = [name for name in settings.only if name not in {v.name for v in experiment.variants}]
     if unknown:
         raise UsageError(
@@ -44,8 +48,9 @@ def make_run(
     problem = problem_class(experiment.problem)
     created = now or datetime.now(UTC)
     arch = arch_of(experiment, gpu, recorded_arch)
-    digest = hashlib.sha256(f"{experiment.text}\0{arch}\0{created.isoformat()}".encode()).hexdigest()[:8]
-    path = runs_dir / experiment.name / f"{created:%Y%m%dT%H%M%SZ}-{digest}"
+    if path is None:
+        path = runs_dir / experiment.name / run_id(created, experiment.text, arch)
+    skipped = skips(experiment, arch)
     manifest = {
         "tool_version": __version__,
         "created": created.isoformat(timespec="seconds"),
@@ -62,14 +67,19 @@ def make_run(
         "gpu": gpu_facts(gpu),
         "tools": tool_facts(toolchain),
         "versions": {"python": platform.python_version()},
-        "skips": skips(experiment, arch),
+        "skips": skipped,
         "notes": [],
     }
     run = RunDir.create(path, manifest)
-    run.write_frame(
-        "variants", [variant_row(v, i, experiment, arch) for i, v in enumerate(selected(experiment, settings))]
-    )
+    rows = [variant_row(v, i, experiment, arch, skipped) for i, v in enumerate(selected(experiment, settings))]
+    run.write_frame("variants", rows)
     return run
+
+
+def run_id(created: datetime, *parts: str) -> str:
+    """Return the name of a run's folder: its time in UTC and a hash that tells runs of one second apart."""
+    digest = hashlib.sha256("\0".join([*parts, created.isoformat()]).encode()).hexdigest()[:8]
+    return f"{created:%Y%m%dT%H%M%SZ}-{digest}"
 
 
 def without_folder(word: str) -> str:
@@ -83,9 +93,11 @@ def selected(experiment: Experiment, settings: Settings) -> list[Variant]:
     return [v for v in experiment.variants if not settings.only or v.name in settings.only]
 
 
-def variant_row(variant: Variant, order: int, experiment: Experiment, arch: str) -> dict[str, Any]:
-    """Return the row of the frame ``variants`` that a variant starts with."""
-    skipped = skips(experiment, arch).get(variant.name, {})
+def variant_row(
+    variant: Variant, order: int, experiment: Experiment, arch: str, all_skips: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    """Return the row of the frame ``variants`` that a variant starts with; ``all_skips`` are those of :func:`skips`."""
+    skipped = all_skips.get(variant.name, {})
     every = bool(experiment.size_keys) and all(key in skipped for key in experiment.size_keys)
     status, reason = "ok", ""
     if every:

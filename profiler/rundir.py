@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -30,7 +31,7 @@ class RunDir:
             path.mkdir(parents=True, exist_ok=False)
             (path / "raw").mkdir()
             (path / "sources").mkdir()
-            run = cls(path, {"schema": MANIFEST_SCHEMA, "stages": {}, **manifest})
+            run = cls(path, {"schema": MANIFEST_SCHEMA, "stages": {}, **manifest, "frames": {}})
             run.save()
         except FileExistsError as error:
             raise LadderError(f"{path} exists already", code=Exit.USAGE) from error
@@ -72,8 +73,20 @@ class RunDir:
             raise UsageError(f"{path}: unreadable: {error}") from error
 
     def write_frame(self, name: str, data: pd.DataFrame | Iterable[Mapping[str, Any]]) -> None:
-        """Write a frame, replacing the one that was there."""
-        frames.write(self.path / f"{name}.parquet", name, data)
+        """Write a frame, replacing the one that was there; the manifest keeps its hash."""
+        path = self.path / f"{name}.parquet"
+        frames.write(path, name, data)
+        self.manifest.setdefault("frames", {})[name] = _sha256(path)
+        self.save()
+
+    def edited_frames(self) -> list[str]:
+        """Return the frames that are not what this program wrote: changed since, or gone. A run that keeps no hashes,
+        as those of older versions, says nothing of that.
+        """
+        kept = self.manifest.get("frames")
+        known = {name: kept[name] for name in frames.FRAME_NAMES if name in kept} if isinstance(kept, dict) else {}
+        paths = {name: self.path / f"{name}.parquet" for name in known}
+        return [name for name, path in paths.items() if not path.is_file() or _sha256(path) != known[name]]
 
     def update_frame(
         self, name: str, rows: Iterable[Mapping[str, Any]], *, replacing: Mapping[str, Iterable[Any]]
@@ -104,6 +117,11 @@ class RunDir:
         path = self.path / "raw" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -4,7 +4,8 @@ again on other inputs.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from profiler import frames
@@ -18,6 +19,19 @@ from profiler.verify import check_row, run_checks, worse
 from profiler.worker.protocol import number
 from profiler.worker.spec import problem_spec, variant_spec
 from profiler.worker_session import Event, WorkerSession
+
+
+@dataclass(frozen=True)
+class Taking:
+    """How one process takes the samples of one size, as far as the experiment does not say it.
+
+    ``methods``: by variant, as an earlier process has chosen; estimates near the limit would choose another.
+    ``shared``: by variant, the one listed before it whose buffers, method and number of samples it takes.
+    """
+
+    process: int
+    methods: Mapping[str, str] = field(default_factory=dict)
+    shared: Mapping[str, str] = field(default_factory=dict)
 
 
 def time_stage(run: Run, session: WorkerSession, helpers: str | None, ceilings: str | None = None) -> None:
@@ -63,7 +77,7 @@ class Libraries:
     ceilings: str | None = None
 
 
-class _Heard:
+class Heard:
     """What a worker says while it times one size."""
 
     def __init__(self, session: WorkerSession, key: str) -> None:
@@ -78,6 +92,7 @@ class _Heard:
         self.moved: dict[str, int] = {}  #: bytes of one launch of each control
 
     def __call__(self, event: Event) -> None:
+        """Take in one event."""
         kind = event["event"]
         if kind in ("sample", "method") and is_control(event["variant"]):
             if kind == "method":
@@ -114,11 +129,11 @@ def _time_size(
 ) -> None:
     """Time one size; a variant that fails is left out and the others are timed anew, so that they stay interleaved."""
     measure, key = run.experiment.measure, size_key(dims)
-    heard = _timed_whole(run, session, libraries, dims, variants, process, "time")
+    heard = time_variants(run, session, libraries, dims, variants, "time", _taking(run, key, process))
     if heard is None:
         return
     scope = {"size": {key}, "variant": {v.name for v in variants}}
-    run.dir.update_frame("samples", _counting(heard), replacing={**scope, "process": {process}})
+    run.dir.update_frame("samples", counting(heard), replacing={**scope, "process": {process}})
     run.dir.update_frame(
         "checks", heard.checks, replacing={**scope, "when": {"during"}} if process == 0 else {"when": {""}}
     )
@@ -128,6 +143,7 @@ def _time_size(
         warmup_ms=measure.warmup_ms,
         samples=measure.samples,
         order="shuffled, interleaved",
+        processes=max(process + 1, int(timing.get("processes", 0))),
         **heard.notes,
     )
     timing.setdefault("method", {})[key] = heard.methods
@@ -136,7 +152,7 @@ def _time_size(
     run.note("timing", timing)
 
 
-def _keep_controls(run: Run, timing: dict[str, Any], key: str, heard: _Heard, process: int) -> None:
+def _keep_controls(run: Run, timing: dict[str, Any], key: str, heard: Heard, process: int) -> None:
     """Keep the raw samples of a size's controls in the manifest and their rates, over all processes so far, in the
     frame ``ceilings``.
     """
@@ -156,7 +172,7 @@ def _sustain_size(
 ) -> None:
     """Time two blocks of each variant at one size, in ABBA order; without one that fails, the rest are timed anew."""
     key = size_key(dims)
-    heard = _timed_whole(run, session, libraries, dims, variants, process, "sustained")
+    heard = time_variants(run, session, libraries, dims, variants, "sustained", _taking(run, key, process))
     if heard is None:
         return
     for name, reason in heard.unsustained.items():
@@ -165,27 +181,33 @@ def _sustain_size(
     replacing: dict[str, set[Any]] = {
         "size": {key}, "variant": names, "process": {process}, "method": {"sustained"},
     }  # fmt: skip
-    run.dir.update_frame("samples", _counting(heard), replacing=replacing)
+    run.dir.update_frame("samples", counting(heard), replacing=replacing)
     run.dir.update_frame("checks", heard.checks, replacing={"when": {""}})  # beside those of the ranked samples
 
 
-def _timed_whole(
+def _taking(run: Run, key: str, process: int) -> Taking:
+    chosen = run.dir.manifest.get("timing", {}).get("method", {}).get(key, {}) if process else {}
+    return Taking(process, {name: facts["method"] for name, facts in chosen.items()})
+
+
+def time_variants(
     run: Run,
     session: WorkerSession,
     libraries: Libraries,
     dims: Dims,
-    variants: list[Variant],
-    process: int,
+    variants: Sequence[Variant],
     command: str,
-) -> _Heard | None:
-    """Return what was heard in the attempt that no variant cut short; None when no variant is left."""
+    taking: Taking,
+) -> Heard | None:
+    """Return what was heard in the attempt that no variant cut short; None when no variant is left.
+
+    ``command`` is ``time`` or ``sustained``. What fails sets the status of its row.
+    """
     measure, key = run.experiment.measure, size_key(dims)
-    # One method for a variant and size: estimates near the limit would choose another in another process.
-    chosen = run.dir.manifest.get("timing", {}).get("method", {}).get(key, {}) if process else {}
     remaining = list(variants)
     with_controls = command == "time" and libraries.ceilings is not None
     while remaining:
-        heard = _Heard(session, key)
+        heard = Heard(session, key)
         message = {
             "cmd": command,
             "problem": problem_spec(run.experiment.problem),
@@ -196,8 +218,9 @@ def _timed_whole(
                 "samples": measure.samples,
                 "warmup_ms": measure.warmup_ms,
                 "cache": measure.cache,
-                "process": process,
-                "methods": {name: facts["method"] for name, facts in chosen.items()},
+                "process": taking.process,
+                "methods": dict(taking.methods),
+                "shared": dict(taking.shared),
                 "seed": int(run.experiment.problem.init.get("seed", 0) or 0),
                 "controls": _controls(run, dims, remaining, libraries.ceilings) if with_controls else [],
             },
@@ -222,12 +245,13 @@ def _timed_whole(
     return None
 
 
-def _controls(run: Run, dims: Dims, variants: list[Variant], library: str | None) -> list[dict[str, Any]]:
+def _controls(run: Run, dims: Dims, variants: Sequence[Variant], library: str | None) -> list[dict[str, Any]]:
     wanted = controls_for(run.problem, variants, dims, run.experiment.problem.options)
     return [{"name": one.name, **asdict(one), "library": library} for one in wanted]
 
 
-def _counting(heard: _Heard) -> list[dict[str, Any]]:
+def counting(heard: Heard) -> list[dict[str, Any]]:
+    """Return the samples of the variants that did not fail."""
     return [row for row in heard.samples if row["variant"] not in heard.failed]
 
 

@@ -18,7 +18,9 @@ _HERE = Path(__file__).resolve().parent
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def render_page(context: Mapping[str, Any], specs: Sequence[Mapping[str, Any]], shared: str = "") -> str:
+def render_page(
+    context: Mapping[str, Any], specs: Sequence[Mapping[str, Any]], shared: str = "", template: str = "page.html.j2"
+) -> str:
     """Return the page's HTML; plotly travels only where there is a chart to draw.
 
     ``shared`` is the relative address of a folder of shared assets; without it everything lies inside the page.
@@ -26,7 +28,7 @@ def render_page(context: Mapping[str, Any], specs: Sequence[Mapping[str, Any]], 
     own, plotly = script(), asset(PLOTLY) if specs else ""
     return (
         _environment()
-        .get_template("page.html.j2")
+        .get_template(template)
         .render(
             **context,
             csp=policy([], shared=True) if shared else policy([plotly, own] if specs else [own]),

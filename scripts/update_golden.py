@@ -20,15 +20,15 @@ from tests import golden  # noqa: E402
 def main(argv: list[str]) -> int:
     """Rewrite or check; return the exit code."""
     changed = []
-    for path in golden.inputs():
-        target, text = golden.expected(path), golden.rendered(path)
+    wanted = {golden.expected(path): golden.rendered(path) for path in golden.inputs()} | golden.others()
+    for target, text in wanted.items():
         if not target.is_file() or target.read_text(encoding="utf-8") != text:
             changed.append(target)
             if "--check" not in argv:
                 target.write_text(text, encoding="utf-8")
     for target in changed:
         print(target.relative_to(ROOT))
-    print(f"{len(changed)} of {len(golden.inputs())} golden files {'differ' if '--check' in argv else 'written'}")
+    print(f"{len(changed)} of {len(wanted)} golden files {'differ' if '--check' in argv else 'written'}")
     return 1 if changed and "--check" in argv else 0
 
 

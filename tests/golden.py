@@ -70,6 +70,14 @@ def rendered(path: Path) -> str:
     return json.dumps(made, indent=1, sort_keys=True) + "\n"
 
 
+def others() -> dict[Path, str]:
+    """Return the golden files that are made without a captured text, with what they should hold."""
+    from profiler.comparison.markdown import markdown
+    from tests.compare_data import regression
+
+    return {GOLDEN / "comparison" / "regression.md": markdown(regression())}
+
+
 def expected(path: Path) -> Path:
     """Return the golden file of a captured text."""
     return path.with_suffix(".json")

@@ -139,7 +139,7 @@ class RunData:
 
     def variant(self, name: str) -> Row | None:
         """Return the row of a variant."""
-        return next((row for row in self.variants if row["name"] == name), None)
+        return self._by_name.get(name)
 
     def timed(self, name: str) -> bool:
         """Whether a variant's times count: nothing failed, and its answers are right (a program's are unverified)."""
@@ -219,6 +219,10 @@ class RunData:
             return max(known, key=lambda value: value.value or 0.0)
         return values[0] if values else Value(None, why="not_collected")
 
+    def static_text(self, name: str, metric: str) -> str:
+        """Return a text of the binary, such as what limits its occupancy; empty when there is none."""
+        return str(next((row["text"] for row in self._static.get(name, {}).get(metric, ()) if row["text"]), ""))
+
     def static_counts(self, name: str, stem: str, kernel: str = "") -> dict[str, float]:
         """Return the known metrics of the binary whose names start with a stem, chosen as :meth:`static` does."""
         names = [metric for metric in self._static.get(name, {}) if metric.startswith(stem)]
@@ -234,7 +238,7 @@ class RunData:
         kernels = self.compiled_kernels(name)
         if launched in kernels:
             return launched
-        for part in (_instance, _function):  # tile<(bool)0> and tile<false>; then the only one of that function
+        for part in (kernel_instance, _function):  # tile<(bool)0> and tile<false>; then the only one of that function
             same = [kernel for kernel in kernels if part(kernel) == part(launched)]
             if len(same) == 1:
                 return same[0]
@@ -273,6 +277,10 @@ class RunData:
             return "failed"
         profile = self.manifest.get("profile") or {}
         return str(profile.get("reason") or "not_collected")
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Row]:
+        return {str(row["name"]): row for row in reversed(self.variants)}
 
     @cached_property
     def _samples(self) -> Mapping[tuple[str, str], list[Row]]:
@@ -349,8 +357,8 @@ def _of_binary(row: Row) -> bool:
     return not row["size"] and row["origin"] != "ncu"
 
 
-def _instance(kernel: str) -> str:
-    """A kernel's function with its template arguments in one spelling, without result and parameters."""
+def kernel_instance(kernel: str) -> str:
+    """Return a kernel's function with its template arguments in one spelling, without result and parameters."""
     named = _CAST.sub("", _UNNAMED.sub("", kernel))
     named = _BOOLEAN.sub(lambda found: str(int(found[0] == "true")), _SUFFIX.sub("", named))
     function, bracket, rest = named.partition("<")
@@ -365,7 +373,7 @@ def _instance(kernel: str) -> str:
 
 
 def _function(kernel: str) -> str:
-    return _instance(kernel).partition("<")[0]
+    return kernel_instance(kernel).partition("<")[0]
 
 
 def _positive(value: float | None) -> bool:

@@ -1,9 +1,10 @@
-"""The plan of sustained blocks: their order, and how many launches fill one. Pure; no torch."""
+"""The order of sustained blocks and of timed rounds, and how many launches fill a block. Pure; no torch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 
 #: A block lasts at least this long; the card settles into the regime during the lead-in before it.
 BLOCK_S = 0.5
@@ -23,3 +24,23 @@ def launches_for(seconds: float, launch_s: float, unit: int = 1) -> int:
     if not launch_s > 0:
         return unit
     return unit * max(1, math.ceil(seconds / launch_s / unit))
+
+
+def round_order(
+    names: Sequence[str], shared: Mapping[str, str], seed: int, process: int, round_index: int
+) -> list[str]:
+    """Return the order in which one round times its variants: shuffled, and otherwise in every round and process.
+
+    Variants that share buffers (``shared``: whose) are two sides of one thing: they follow one another directly, and in
+    every two rounds each goes first once, so that neither what runs before them nor their own order favours a side.
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(shared.get(name, name), []).append(name)
+    listed = list(groups.items())
+    random.Random(f"{seed}/{process}/{round_index}").shuffle(listed)
+    order: list[str] = []
+    for leader, members in listed:
+        first = random.Random(f"{seed}/{process}/{round_index // 2}/{leader}").random() < 0.5
+        order += reversed(members) if first != bool(round_index % 2) else members
+    return order

@@ -9,7 +9,6 @@ and size.
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import torch
 
 from profiler.problem import Problem
 from profiler.sizes import size_key
+from profiler.worker.abba import round_order
 from profiler.worker.cases import Cases, WeakCheck
 from profiler.worker.checks import Buffers, Verdict, judge_outputs, make_buffers
 from profiler.worker.control import ControlKernel
@@ -68,6 +68,8 @@ class Plan:
     seed: int
     methods: Mapping[str, str] = field(default_factory=dict)  #: by variant, as an earlier process has chosen
     controls: Sequence[Mapping[str, Any]] = ()  #: name, kind, bytes and library of each control (profiler.controls)
+    #: By variant, the one whose buffers, method and number of samples it takes: the other side of a comparison.
+    shared: Mapping[str, str] = field(default_factory=dict)
 
 
 class Failed(Exception):
@@ -99,8 +101,9 @@ def time_size(
     with torch.cuda.stream(device.stream), closing_on_failure(contenders):
         for spec, variant in variants:
             emit("begin", variant=spec["name"], size=key, what="prepare")
+            leader = _leader(contenders, plan, spec["name"])
             with blame(spec["name"]):
-                contenders.append(prepare(spec, variant, plan, problem, cases, options, seed))
+                contenders.append(prepare(spec, variant, plan, problem, cases, options, seed, leader))
         for wanted in plan.controls:
             emit("begin", variant=wanted["name"], size=key, what="prepare")
             with blame(wanted["name"]):
@@ -108,7 +111,8 @@ def time_size(
         for contender in contenders:
             emit("begin", variant=contender.name, size=key, what="estimate")
             with blame(contender.name):
-                _choose_method(contender, plan, device, problem, cases, options, seed)
+                leader = _leader(contenders, plan, contender.name)
+                _choose_method(contender, plan, device, problem, cases, options, seed, leader)
             emit(
                 "method", variant=contender.name, size=key, method=contender.method, cache=plan.cache,
                 launches=contender.launches, sets=len(contender.sets), samples=contender.samples,
@@ -116,11 +120,10 @@ def time_size(
                 **({"moved": contender.control.moved} if contender.control is not None else {}),
             )  # fmt: skip
         _warm_up(contenders, plan, device, emit, key)
-        shuffled = random.Random(seed)
+        named = {contender.name: contender for contender in contenders}
         for round_index in range(plan.samples):
-            order = list(contenders)
-            shuffled.shuffle(order)
-            for contender in order:
+            for name in round_order(list(named), plan.shared, seed, plan.process, round_index):
+                contender = named[name]
                 if not _due(contender, round_index, plan.samples):
                     continue
                 emit("begin", variant=contender.name, size=key, what="time")
@@ -167,11 +170,15 @@ def prepare(
     cases: Cases,
     options: Mapping[str, str],
     seed: int,
+    leader: Contender | None = None,
 ) -> Contender:
-    """Return a variant bound to one set of buffers, and launched twice."""
+    """Return a variant bound to one set of buffers, its own or its leader's, and launched twice."""
     contract = spec["dtype"]
     case = cases.get(contract, plan.dims, seed)
-    buffers = make_buffers(problem, case, contract, plan.dims, options)
+    if leader is not None and leader.contract == contract:
+        buffers = leader.sets[0][0]
+    else:
+        buffers = make_buffers(problem, case, contract, plan.dims, options)
     bound = variant.bind(buffers.inputs, buffers.tensors(), plan.dims)
     try:
         for _ in range(2):  # modules load, libraries choose their algorithm, allocators grow: never under a held stream
@@ -203,15 +210,22 @@ def _choose_method(
     cases: Cases,
     options: Mapping[str, str],
     seed: int,
+    leader: Contender | None = None,
 ) -> None:
     times = [_sample(contender, plan, device)["time_ns"] or 0.0 for _ in range(3)]
     contender.estimate_ns = sorted(times)[1]
     contender.samples = max(MINIMUM_SAMPLES, min(plan.samples, int(SAMPLE_BUDGET_NS / max(contender.estimate_ns, 1.0))))
-    contender.samples = min(contender.samples, plan.samples)
-    chosen = plan.methods.get(contender.name)
+    contender.samples = min(contender.samples, plan.samples) if leader is None else leader.samples
+    chosen = plan.methods.get(contender.name) if leader is None else leader.method
     single = contender.estimate_ns >= GRAPH_BELOW_NS if chosen is None else chosen == "single"
     if not single and not contender.sets[0][0].originals:
-        add_sets(contender, plan, device, problem, cases, options, seed, least=2 if plan.cache == "cold" else 1)
+        if leader is not None and contender.variant is not None and leader.sets[0][0] is contender.sets[0][0]:
+            for buffers, _ in leader.sets[1:]:
+                contender.sets.append((buffers, contender.variant.bind(buffers.inputs, buffers.tensors(), plan.dims)))
+                contender.sets[-1][1].launch()
+            torch.cuda.synchronize()
+        else:
+            add_sets(contender, plan, device, problem, cases, options, seed, least=2 if plan.cache == "cold" else 1)
         if capture(contender, device):
             contender.method, contender.launches = "graph", GRAPH_NODES
     taken = [r for r in range(plan.samples) if _due(contender, r, plan.samples)]
@@ -344,6 +358,12 @@ def check_timed(
 
 def _timed_status(verdict: Verdict) -> str:
     return "wrong_after_timing" if verdict.status == "wrong_result" else verdict.status
+
+
+def _leader(contenders: Sequence[Contender], plan: Plan, name: str) -> Contender | None:
+    """Return the contender whose buffers a variant takes; None when it has none, or that one has failed."""
+    wanted = plan.shared.get(name)
+    return None if wanted is None else next((one for one in contenders if one.name == wanted), None)
 
 
 def _due(contender: Contender, round_index: int, rounds: int) -> bool:

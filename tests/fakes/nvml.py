@@ -55,6 +55,18 @@ def nvmlDeviceGetMemoryBusWidth(handle: str) -> int:
     return 6144
 
 
+def nvmlDeviceGetEnforcedPowerLimit(handle: str) -> int:
+    return 700_000
+
+
+def nvmlDeviceGetEccMode(handle: str) -> list[int]:
+    return [1, 1]
+
+
+def nvmlDeviceGetMigMode(handle: str) -> list[int]:
+    raise NVMLError(NVML_ERROR_UNKNOWN)
+
+
 def nvmlDeviceSetGpuLockedClocks(handle: str, low: int, high: int) -> None:
     if _refuses("permission"):
         raise NVMLError(NVML_ERROR_NO_PERMISSION)

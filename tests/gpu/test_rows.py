@@ -1,4 +1,4 @@
-"""Softmax, LayerNorm and RMSNorm on a real GPU: every rung right for ordinary and special inputs, the best near a copy."""
+"""Softmax, LayerNorm and RMSNorm on a real GPU: right for ordinary and special inputs, the best near a copy."""
 
 from __future__ import annotations
 

@@ -54,6 +54,9 @@ def test_the_clock_is_locked_inside_and_released_after(tmp_path: Path) -> None:
     assert not marker().exists()
     clocks = run.dir.manifest["gpu"]["clocks"]
     assert clocks == {"sm_max_mhz": 1980, "memory_max_mhz": 3201, "sm_locked_mhz": 1755}
+    gpu = run.dir.manifest["gpu"]
+    assert (gpu["power_limit_w"], gpu["ecc"]) == (700.0, True)
+    assert "mig" not in gpu  # this card does not say
 
 
 def test_a_named_clock_is_taken(tmp_path: Path) -> None:

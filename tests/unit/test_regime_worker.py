@@ -211,7 +211,7 @@ def test_a_ceiling_is_its_work_over_its_best_block(
     ceilings.measure("x.so", device, (9, 0), lambda event, **fields: events.append({"event": event, **fields}))
     rows = {event["name"]: event for event in events if event["event"] == "ceiling"}
     assert rows.keys() == {ceiling.name for ceiling in CEILINGS}
-    for ceiling in CEILINGS[:-1]:
+    for ceiling in (one for one in CEILINGS if one.symbol != "kl_wgmma"):
         launch = launch_of(ceiling, 4, 1 << 10, 1 << 16)
         assert rows[ceiling.name]["value"] == pytest.approx(work_of(ceiling, launch) / 0.5e-3), ceiling.name
         assert rows[ceiling.name]["clock_mhz"] == 1500.0

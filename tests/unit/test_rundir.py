@@ -186,3 +186,28 @@ def test_find_says_what_is_wrong(runs: Path, wanted: str, message: str) -> None:
 def test_latest_of_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no run in"):
         find(tmp_path, "latest")
+
+
+def test_an_edited_frame_is_told_from_a_written_one(tmp_path: Path) -> None:
+    run = make(tmp_path / "gemm" / "1")
+    run.write_frame("samples", [{"variant": "a", "time_ns": 1.0}])
+    run.write_frame("checks", [{"variant": "a"}])
+    run.update_frame("samples", [{"variant": "b", "time_ns": 2.0}], replacing={"variant": {"b"}})
+    assert RunDir.open(run.path).edited_frames() == []
+    frames.write(run.path / "samples.parquet", "samples", [{"variant": "a", "time_ns": 0.5}])
+    (run.path / "checks.parquet").unlink()
+    assert set(RunDir.open(run.path).edited_frames()) == {"samples", "checks"}
+
+
+def test_a_run_of_an_older_version_keeps_no_hashes(tmp_path: Path) -> None:
+    run = make(tmp_path / "gemm" / "1")
+    run.write_frame("samples", [{"variant": "a"}])
+    for kept in ({}, None, [], {"../x": "y"}):
+        run.manifest["frames"] = kept
+        assert run.edited_frames() == []
+
+
+def test_a_copy_of_a_manifest_has_no_hashes_of_what_it_was_copied_from(tmp_path: Path) -> None:
+    first = make(tmp_path / "gemm" / "1")
+    first.write_frame("samples", [{"variant": "a"}])
+    assert RunDir.create(tmp_path / "gemm" / "2", first.manifest).edited_frames() == []

@@ -1,0 +1,132 @@
+"""A comparison on a terminal: the table of rows, their causes, and on request every counter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from profiler.analysis import formatting
+from profiler.comparison import words
+from profiler.comparison.model import Comparison, RowComparison
+
+_STYLES = {
+    "regressed": "bold red", "broken": "bold red", "removed": "bold red", "incomparable": "bold red",
+    "not_measured": "bold red", "suspected": "yellow", "inconclusive": "yellow", "improved": "green",
+}  # fmt: skip
+_CAUSES, _CAUSES_VERBOSE = 3, 12
+_NAME = 60
+_EXPLAINED = frozenset({"regressed", "suspected", "improved", "counters_only"})
+
+
+def tables(comparison: Comparison, *, verbose: bool = False) -> Iterator[RenderableType]:
+    """Yield what is printed above the outcome line: what is compared, notices, rows, causes, and all counters."""
+    yield Text(f"before  {comparison.before}\nafter   {comparison.after}")
+    for text in words.notices(comparison):
+        yield Text(f"note    {text}", style="yellow" if "ncomparable" in text else "")
+    rows = words.worst_first(comparison.rows)
+    if rows:
+        yield _Rows(rows)
+    causes = [_causes(row, _CAUSES_VERBOSE if verbose else _CAUSES) for row in rows if _explained(row)]
+    if causes:
+        yield Group(*(part for block in causes for part in block))
+    if verbose:
+        counters = _counters(rows)
+        if counters.row_count:
+            yield counters
+
+
+def outcome_line(comparison: Comparison) -> Text:
+    """Return the line that says how it ended: ``regressed (exit 1): 1 regressed, 3 unchanged``."""
+    return Text(f"{words.outcome(comparison)}: {words.counts_line(comparison)}")
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows as the terminal's width allows: a table with the reasons, a table above them, or a list."""
+
+    rows: Sequence[RowComparison]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = max(len(formatting.short(row.variant, _NAME)) for row in self.rows)
+        sizes = max(len(formatting.size(row.size)) for row in self.rows) if self._several_sizes else 0
+        numbers = names + sizes + 72
+        if options.max_width >= numbers + 36:
+            yield self._table(reasons=True)
+        elif options.max_width >= numbers:
+            yield self._table(reasons=False)
+            yield from (Text(f"{formatting.short(row.variant, _NAME)}: {row.words}") for row in self.rows if row.words)
+        else:
+            yield from (_lines(row) for row in self.rows)
+
+    @property
+    def _several_sizes(self) -> bool:
+        return len({row.size for row in self.rows}) > 1
+
+    def _table(self, *, reasons: bool) -> Table:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("variant", no_wrap=True)
+        if self._several_sizes:
+            table.add_column("size", no_wrap=True)
+        for heading in ("before", "after", "after / before", "detectable"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("verdict", no_wrap=True)
+        if reasons:
+            table.add_column("why", overflow="fold")
+        for row in self.rows:
+            cells = [Text(formatting.short(row.variant, _NAME))]
+            if self._several_sizes:
+                cells.append(Text(formatting.size(row.size)))
+            cells += [
+                Text(words.time(row.before)), Text(words.time(row.after)), Text(words.ratio(row.ratio)),
+                Text(words.percent(row.detectable)), _verdict(row),
+            ]  # fmt: skip
+            table.add_row(*cells, *([Text(row.words)] if reasons else ()))
+        return table
+
+
+def _verdict(row: RowComparison) -> Text:
+    return Text(words.verdict(row), style=_STYLES.get(row.verdict, ""))
+
+
+def _lines(row: RowComparison) -> Text:
+    numbers = [words.time(row.before), words.time(row.after), words.ratio(row.ratio)]
+    text = Text(f"{row.variant} at {formatting.size(row.size)}: ").append_text(_verdict(row))
+    if any(numbers):
+        text.append(f"\n  {' '.join(number for number in numbers if number)}")
+    return text.append(f"\n  {row.words}") if row.words else text
+
+
+def _explained(row: RowComparison) -> bool:
+    return bool(row.causes) and (row.verdict in _EXPLAINED or row.explanation == "latent")
+
+
+def _causes(row: RowComparison, most: int) -> Iterator[Text]:
+    label = words.EXPLANATION_TEXT[row.explanation]
+    head = f"{formatting.short(row.variant, _NAME)} at {formatting.size(row.size)}"
+    yield Text(f"{head}: {label}" if label else head, style="bold")
+    for cause in row.causes[:most]:
+        share = words.share(cause)
+        yield Text(f"  {cause.words}" + (f": {share}" if share else ""))
+    if len(row.causes) > most:
+        yield Text(f"  {words.more(len(row.causes) - most, 'difference')}")
+
+
+def _counters(rows: Sequence[RowComparison]) -> Table:
+    table = Table(box=None, pad_edge=False, title="counters", title_justify="left")
+    for heading in ("variant", "size", "counter", "kind"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("before", "after", "after / before"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        for pair in row.counters:
+            before, after, ratio = words.counter(pair)
+            cells = [
+                formatting.short(row.variant, 40), formatting.size(row.size), pair.label, pair.cls,
+                before or f"missing: {pair.why}", after or f"missing: {pair.why}", ratio,
+            ]  # fmt: skip
+            table.add_row(*map(Text, cells))
+    return table
