@@ -61,7 +61,7 @@ _SIMPLE = f"{_MAPS}, C, M, N, tiles_n, tiles_k"
 
 def _top(name: str, block: tuple[int, int], cluster: tuple[int, int], choices: str) -> Rung:
     config = f"ladder::Cooperative<{block[0]}, {block[1]}, {choices.format(*cluster)}>"
-    arguments = f"{_MORE}, order, tiles, tiles_k"
+    arguments = f"{_MORE}, starts, order, tiles, tiles_k"
     return Rung(name, "cooperative.cuh", f"ladder::cooperative<{config}>", arguments, block, cluster, rows_of_c=16)
 
 

@@ -1,4 +1,4 @@
-"""The Hopper kernels on a CPU: their own source under an emulator of what they say in PTX (tests/emulator/hopper.hpp).
+"""The Hopper kernels on a CPU: their own source under an emulator of what they say in PTX (tests/emulator/).
 
 One thread of CUDA is a fiber; fibers run in random order and asynchronous work is done late, so that a barrier with
 a wrong count, a stage that is freed too early or a buffer that is written too early is a deadlock or a wrong element of
@@ -31,7 +31,17 @@ def compiled(
     main = write_program(folder, rungs, change)
     program = folder / "program"
     folders = [f"-I{folder}", f"-I{EMULATOR}"]
-    argv = ["g++", "-std=c++17", "-O1", "-Wno-unknown-pragmas", *folders, "-o", str(program), str(main)]
+    argv = [
+        "g++",
+        "-std=c++17",
+        "-O1",
+        "-fno-strict-aliasing",
+        "-Wno-unknown-pragmas",
+        *folders,
+        "-o",
+        str(program),
+        str(main),
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr[:2000]
     return program

@@ -210,9 +210,9 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         for (int i = part * kCopiesB / parts; i < (part + 1) * kCopiesB / parts; ++i)
             copy_b.copy(to + kBytesA, i, wanted);
     };
-    // What one thread orders of the copy engine.
+    // What the first warp orders of the copy engine.
     const auto order = [&](uint32_t to, uint32_t barrier, int k_tile) {
-        if (kEngine && threadIdx.x == 0 && k_tile < k_tiles) {
+        if (kEngine && threadIdx.x < 32 && k_tile < k_tiles) {
             ladder::arrive_expecting(barrier, kBytesB);
             ladder::load_tile(to + kBytesA, map_b, barrier, static_cast<int>(first_col), k_tile * BK);
         }
@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
                 copy_a.next_tile();
                 copy_b.next_tile();
                 __syncwarp();
-                if (lane == 0) ladder::arrive(filled + kRead + 8 * from.stage);
+                ladder::arrive(filled + kRead + 8 * from.stage);
                 from.advance();
                 into.advance();
                 offset = from.stage * kStage;

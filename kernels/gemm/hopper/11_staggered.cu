@@ -7,7 +7,9 @@
 // Changed  against 10_in_flight: the second warpgroup begins when stage STAGGER has been filled for the first time. C
 //          is stored by warps, each its 16 rows of a piece, so that no warp waits for another (8 barriers of a
 //          warpgroup less for each tile). All else that remained open is a macro: see cooperative.cuh. Loads ask L2 for
-//          256 bytes at once (PROMOTION), as a row of 128 bytes of a tile is followed by the next k.
+//          256 bytes at once (PROMOTION), as a row of 128 bytes of a tile is followed by the next k. And the start: the
+//          first tile of each cluster is a parameter, and its first stages are on their way to L2 before the cluster
+//          has met.
 // Tile     BM x BN = 128 x 256, BK 64; 4 * 48 + 2 * 2 * 8 = 224 KB of 227.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M; up to 65536 tiles of a cluster each way.
 #include "gemm.h"

@@ -52,10 +52,20 @@ struct Cooperative {
     static_assert(kSharedBytes <= kMostShared, "stages and C must fit in shared memory");
 };
 
+// Where this block's shares of a tile begin: rows of A and of B.
+template <class Config>
+struct Shares {
+    int row_a, row_b;
+
+    __device__ __forceinline__ Shares(TileAt tile, int place_m, int place_n)
+        : row_a((tile.m * Config::kClusterM + place_m) * Config::kBlockM + place_n * Config::kBoxM),
+          row_b((tile.n * Config::kClusterN + place_n) * Config::kBlockN + place_m * Config::kBoxN) {}
+};
+
 template <class Config>
 __device__ __forceinline__ void produce(const typename Config::Stages &ring, const CUtensorMap &map_a,
-                                        const CUtensorMap &map_b, const uint32_t *order, int first, int step, int tiles,
-                                        int tiles_k, int place_m, int place_n) {
+                                        const CUtensorMap &map_b, const FirstTiles &starts, const uint32_t *order,
+                                        int first, int step, int tiles, int tiles_k, int place_m, int place_n) {
     // Blocks that get this block's share of A: its row of the cluster; of B: its column.
     uint32_t row = 0, column = 0;
 #pragma unroll
@@ -64,12 +74,10 @@ __device__ __forceinline__ void produce(const typename Config::Stages &ring, con
     for (int m = 0; m < Config::kClusterM; ++m) column |= 1u << (place_n * Config::kClusterM + m);
 
     typename Config::Stages::Place place;
-    uint32_t next = __ldg(order + first);  // read a tile ahead: its latency would delay the first copies
+    uint32_t next = starts.tile[first];  // the others are read a tile ahead, for the same reason
     for (int index = first; index < tiles; index += step) {
-        const TileAt tile = unpacked_tile(next);
+        const Shares<Config> from(unpacked_tile(next), place_m, place_n);
         if (index + step < tiles) next = __ldg(order + index + step);
-        const int from_a = (tile.m * Config::kClusterM + place_m) * Config::kBlockM + place_n * Config::kBoxM;
-        const int from_b = (tile.n * Config::kClusterN + place_n) * Config::kBlockN + place_m * Config::kBoxN;
         for (int k = 0; k < tiles_k; ++k, place.advance()) {
             wait_phase(ring.freed(place.stage), place.parity ^ 1);
             const uint32_t filled = ring.filled(place.stage);
@@ -77,13 +85,13 @@ __device__ __forceinline__ void produce(const typename Config::Stages &ring, con
             const uint32_t to_b = ring.tile_b(place.stage) + tile_bytes(place_m * Config::kBoxN);
             arrive_expecting(filled, Config::Stages::kStageBytes);
             if constexpr (Config::kClusterN > 1)
-                load_tile_multicast(to_a, map_a, filled, k * kTileK, from_a, row);
+                load_tile_multicast(to_a, map_a, filled, k * kTileK, from.row_a, row);
             else
-                load_tile(to_a, map_a, filled, k * kTileK, from_a);
+                load_tile(to_a, map_a, filled, k * kTileK, from.row_a);
             if constexpr (Config::kClusterM > 1)
-                load_tile_multicast(to_b, map_b, filled, k * kTileK, from_b, column);
+                load_tile_multicast(to_b, map_b, filled, k * kTileK, from.row_b, column);
             else
-                load_tile(to_b, map_b, filled, k * kTileK, from_b);
+                load_tile(to_b, map_b, filled, k * kTileK, from.row_b);
         }
     }
 }
@@ -162,15 +170,22 @@ __device__ __forceinline__ void consume(const typename Config::Stages &ring, con
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, 1)
     cooperative(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                const __grid_constant__ CUtensorMap map_c, const uint32_t *__restrict__ order, int tiles, int tiles_k) {
+                const __grid_constant__ CUtensorMap map_c, const __grid_constant__ FirstTiles starts,
+                const uint32_t *__restrict__ order, int tiles, int tiles_k) {
     using Stages = typename Config::Stages;
     extern __shared__ __align__(1024) unsigned char shared[];
     const Stages ring{shared_address(shared), shared_address(shared) + Stages::kBytes + Config::kBytesC};
     const int warp = warp_in_block(), group = warp / 4;
-    if (warp == 0) {
-        prefetch_map(map_a);
-        prefetch_map(map_b);
+    const int first = blockIdx.x / Config::kCluster, step = gridDim.x / Config::kCluster;
+    const int place = blockIdx.x % Config::kCluster;  // m runs first
+    const int place_m = place % Config::kClusterM, place_n = place / Config::kClusterM;
+    if (warp == 0) {  // what can start before the cluster has met: maps, and the first stages as far as L2
         prefetch_map(map_c);
+        const Shares<Config> from(unpacked_tile(starts.tile[first]), place_m, place_n);
+        for (int k = 0; k < min(Config::kStages, tiles_k); ++k) {
+            prefetch_tile(map_a, k * kTileK, from.row_a);
+            prefetch_tile(map_b, k * kTileK, from.row_b);
+        }
     }
     if (threadIdx.x == 0) ring.init(Config::kArrivalsToFree);
     if constexpr (Config::kCluster > 1)
@@ -178,12 +193,10 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     else
         __syncthreads();
 
-    const int first = blockIdx.x / Config::kCluster, step = gridDim.x / Config::kCluster;
-    const int place = blockIdx.x % Config::kCluster;  // m runs first
-    const int place_m = place % Config::kClusterM, place_n = place / Config::kClusterM;
     if (group == 0) {
         give_up_registers<40>();
-        if (warp == 0) produce<Config>(ring, map_a, map_b, order, first, step, tiles, tiles_k, place_m, place_n);
+        if (warp == 0)
+            produce<Config>(ring, map_a, map_b, starts, order, first, step, tiles, tiles_k, place_m, place_n);
     } else {
         take_registers<232>();
         consume<Config>(ring, map_c, order, first, step, tiles, tiles_k, place_m, place_n, group, warp % 4);
@@ -218,6 +231,7 @@ cudaError_t plan_cooperative(Plan *plan, const Args &args, const Choice &choice)
     if (const cudaError_t error =
             resident_clusters(&clusters, kernel, Config::kCluster, Config::kThreads, Config::kSharedBytes))
         return error;
+    clusters = std::min(clusters, FirstTiles::kMost);
     if (choice.most_blocks > 0) clusters = std::min(clusters, std::max(1, choice.most_blocks / Config::kCluster));
     plan->blocks = Config::kCluster * std::min(clusters, plan->tiles_m * plan->tiles_n);
     return cudaSuccess;
@@ -235,7 +249,7 @@ cudaError_t launch_cooperative(const Plan &plan, cudaStream_t stream) {
     config.stream = stream;
     config.attrs = &attribute;
     config.numAttrs = Config::kCluster > 1 ? 1 : 0;
-    return cudaLaunchKernelEx(&config, cooperative<Config>, plan.a, plan.b, plan.c,
+    return cudaLaunchKernelEx(&config, cooperative<Config>, plan.a, plan.b, plan.c, plan.first,
                               static_cast<const uint32_t *>(plan.order), plan.tiles_m * plan.tiles_n, plan.tiles_k);
 }
 

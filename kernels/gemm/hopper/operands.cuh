@@ -6,10 +6,12 @@
 //
 // Include after gemm.h.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "../../common/tensor_map.cuh"
 #include "../../common/wgmma.cuh"
+#include "tile_order.cuh"
 
 #ifndef GEMM_LAYOUT_NT
 #error "layout nt only: wgmma reads both operands as rows along k, and only nt stores both of them so"
@@ -57,6 +59,7 @@ struct Plan {
     int blocks = 0;             // of a persistent kernel that run at once, or clusters of them
     uint32_t *order = nullptr;  // device memory: see tile_order.cuh
 
+    FirstTiles first;                                            // the beginning of it
     cudaError_t (*start)(const Plan &, cudaStream_t) = nullptr;  // where a plan chooses between kernels
 
     ~Plan() {
@@ -121,6 +124,7 @@ template <class Make>
 cudaError_t plan_order(Plan *plan, Make make) {
     if (plan->tiles_m > 0x10000 || plan->tiles_n > 0x10000) return cudaErrorInvalidValue;
     const std::vector<uint32_t> order = make(plan->tiles_m, plan->tiles_n);
+    std::copy_n(order.begin(), std::min<size_t>(order.size(), FirstTiles::kMost), plan->first.tile);
     const size_t bytes = order.size() * sizeof(uint32_t);
     if (const cudaError_t error = cudaMalloc(&plan->order, bytes)) return error;
     if (const cudaError_t error = cudaMemcpy(plan->order, order.data(), bytes, cudaMemcpyHostToDevice)) return error;

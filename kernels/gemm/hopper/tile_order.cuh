@@ -28,6 +28,13 @@ __host__ __device__ __forceinline__ TileAt unpacked_tile(uint32_t word) {
     return {static_cast<int>(word >> 16), static_cast<int>(word & 0xffff)};
 }
 
+// The first tiles of an order, one for each block or cluster at work, small enough to be a parameter of a kernel: what
+// is there needs no read from memory, which takes a microsecond when L2 is cold and would come before the first copy.
+struct FirstTiles {
+    static constexpr int kMost = 144;  // at least the multiprocessors of a device of compute capability 9.0
+    uint32_t tile[kMost];
+};
+
 // The d-th place of the Hilbert curve over a square of `side` (a power of two): it starts in (0, 0) and ends in
 // (side - 1, 0), and each place is beside the one before. From the low bits up: each pair of bits chooses a quarter,
 // and the curve inside is turned or mirrored so that its ends meet those of its neighbours.

@@ -4,7 +4,7 @@
 //          layout nn is contiguous along n. So C^T = B^T A^T is computed: what wgmma calls A, rows of B^T, may come from
 //          registers, where any layout can be read; and what it calls B is A itself, contiguous along k as it is.
 // Changed  against the rung before:
-//          - two warpgroups multiply, a third prepares: its thread 0 orders tiles of A and B from the copy engine, and all
+//          - two warpgroups multiply, a third prepares: its first warp orders tiles of A and B from the copy engine, and all
 //            of it splits the tile of A into high and low halves in shared memory, once a block instead of once a warp;
 //          - B is read word by word into registers and split there, one tile ahead of the products;
 //          - the partial sums of PROMOTE tiles are added to the sums in FP32, for the reason given there.
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         ladder::give_up_registers<kSplittingRegisters>();
         ladder::RingPlace<STAGES> from, into;
         const auto order = [&](int k_tile) {
-            if (thread == 0 && k_tile <= k_tiles) {
+            if (thread < 32 && k_tile <= k_tiles) {
                 const uint32_t to = base + into.stage * kStage, barrier = barriers.filled(into.stage);
                 ladder::wait_phase(barriers.read(into.stage), into.parity ^ 1);
                 ladder::arrive_expecting(barrier, kBytesA + kBytesB);
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kThreads, 1)
             split_row(base + from.stage * kStage, thread);
             ladder::publish_to_copies();  // wgmma reads as the copy engine does
             __syncwarp();
-            if (thread % 32 == 0) ladder::arrive(barriers.ready(from.stage));
+            ladder::arrive(barriers.ready(from.stage));
             from.advance();
             order(k_tile + kAhead);
         }
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kThreads, 1)
             }
             ladder::commit_products();
             ladder::wait_products<1>();  // those of the tile before are done: its stage and its fragments are free
-            if (i > 0 && lane == 0) ladder::arrive(barriers.read(from.stage == 0 ? STAGES - 1 : from.stage - 1));
+            if (i > 0) ladder::arrive(barriers.read(from.stage == 0 ? STAGES - 1 : from.stage - 1));
             const int done = from.stage;
             from.advance();
             // Meanwhile the fragments of the next tile. (After the last tile comes one more, of zeros.)
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kThreads, 1)
             fragments[(i + 1) % 2].read(base + from.stage * kStage, at);
             if (i == PROMOTE - 1) {
                 ladder::wait_products<0>();
-                if (lane == 0) ladder::arrive(barriers.read(done));
+                ladder::arrive(barriers.read(done));
             }
         }
         ladder::pin(part);
