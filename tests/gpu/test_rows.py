@@ -1,4 +1,4 @@
-"""Softmax, LayerNorm and RMSNorm on a real GPU: right for ordinary and special inputs, the best near a copy."""
+"""Softmax, LayerNorm and RMSNorm on a real GPU: every rung right, for special inputs too, and the best worth having."""
 
 from __future__ import annotations
 
