@@ -41,8 +41,8 @@ __device__ __forceinline__ void copy_async_or_zero(uint32_t shared, const void *
                      : "memory");
 }
 
-// The same, but does nothing at all where `wanted` is 0. Predicated, not branched around: what stands before and after it
-// may be scheduled across it.
+// The same, but does nothing at all where `wanted` is 0. Predicated, not branched around: what stands before and after
+// it may be scheduled across it.
 template <int kBytes>
 __device__ __forceinline__ void copy_async_if(uint32_t shared, const void *global, uint32_t wanted) {
     static_assert(kBytes == 4 || kBytes == 16, "the two widths that the kernels use");

@@ -1,9 +1,10 @@
 // FP32 numbers as sums of two TF32 numbers, and the warp-wide product of TF32 fragments (mma.sync m16n8k8).
 //
-// TF32 is FP32 without the last 13 bits of its significand: 11 bits are left. x = high + low + rest with high and low in
-// TF32, both rounded to nearest (ties away from zero, as cvt.rna.tf32 does): |low| <= 2^-11 |x|, |rest| <= 2^-22 |x|.
-// Then x y = high high' + high low' + low high', up to 3 * 2^-22 |x y|: three products on the tensor cores, exact there,
-// instead of one. (Ootomo, Yokota, International Journal of High Performance Computing Applications 36(4), 2022.)
+// TF32 is FP32 without the last 13 bits of its significand: 11 bits are left. x = high + low + rest with high and low
+// in TF32, both rounded to nearest (ties away from zero, as cvt.rna.tf32 does): |low| <= 2^-11 |x|, |rest| <= 2^-22
+// |x|. Then x y = high high' + high low' + low high', up to 3 * 2^-22 |x y|: three products on the tensor cores, exact
+// there, instead of one. (Ootomo, Yokota, International Journal of High Performance Computing Applications 36(4),
+// 2022.)
 //
 // Fragments of mma.sync m16n8k8, for lane l:
 //   A (16 x 8)  a[0]: row l / 4, column l % 4; a[1]: 8 rows on; a[2], a[3]: the same, 4 columns on.

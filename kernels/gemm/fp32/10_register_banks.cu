@@ -1,27 +1,28 @@
 // Rung 10: the register file. FFMAs in an order in which no two operands wait for the same bank.
 //
-// Idea     An FFMA reads three registers. The register file delivers one with an even and one with an odd number a cycle;
-//          `.reuse` keeps an operand of the FFMA before, which leaves two to be read, and costs a cycle more when both
-//          are even or both odd, or when no operand is kept. In the rung before, that happens to 27 % of the FFMAs: of
-//          100 cycles, 20 wait for registers. Nobody can choose registers in CUDA C++, but ptxas can be led.
+// Idea     An FFMA reads three registers. The register file delivers one with an even and one with an odd number a
+//          cycle; `.reuse` keeps an operand of the FFMA before, which leaves two to be read, and costs a cycle more
+//          when both are even or both odd, or when no operand is kept. In the rung before, that happens to 27 % of the
+//          FFMAs: of 100 cycles, 20 wait for registers. Nobody can choose registers in CUDA C++, but ptxas can be led.
 // Changed  against the rung before:
-//          - the order of the products: a row a[i] is held while the columns b[j] pass, first the even ones, then the odd
-//            ones, and backwards in the next row. b[j] comes as a 16-byte vector, so its parity is that of j; in such a
-//            run all b[j] have one parity, and ptxas finds accumulators of the other;
+//          - the order of the products: a row a[i] is held while the columns b[j] pass, first the even ones, then the
+//            odd ones, and backwards in the next row. b[j] comes as a 16-byte vector, so its parity is that of j; in
+//            such a run all b[j] have one parity, and ptxas finds accumulators of the other;
 //          - fewer, longer runs: 16 rows of 8 columns a thread, for two fragments of A and one of B;
 //          - nothing else in the loop: B comes by the copy engine (no instruction, no address), A by 4-byte cp.async at
 //            constant offsets from BM / 32 pointers. Barriers in shared memory (mbarrier) instead of __syncthreads: a
 //            warp waits for data, not for other warps.
 // Model    counted in the SASS of the main loop, a cycle for each instruction and one more for each FFMA with such a
-//          conflict: this rung FFMA 92.6 %, conflicts at 5 % of the FFMAs, so the FMA pipe busy in 88 % of cycles; the
-//          rung before 86 %, 27 % and 70 % (and measured: 71 %). tests/unit/test_register_banks.py counts it again.
+//          conflict: FFMA 93.7 % of the instructions, conflicts at 6.5 % of the FFMAs, so the FMA pipe busy in 88 % of
+//          cycles. The rung before: 86 %, 27 %, 70 %, where 71 % was measured. tests/unit/test_register_banks.py
+//          counts.
 // Tile     BM x BN x BK = 128 x 256 x 32, 256 threads, one block a multiprocessor, warps of 64 x 64. Shared memory
-//          4 * 32 * (132 + 256) * 4 B = 194 KB; 128 accumulators + 2 * (16 + 8) operands + addresses: see ptxas. No
-//          spills. Reuse 2 * 128 * 256 / 384 = 171 FLOP per element loaded. At 4096: 512 tiles = 3.88 waves of 132.
+//          4 * 32 * (132 + 256) * 4 B = 194 KB; 128 accumulators + 2 * (16 + 8) operands + addresses = 201 registers,
+//          no spills. Reuse 2 * 128 * 256 / 384 = 171 FLOP per element loaded. At 4096: 512 tiles = 3.88 waves of 132.
 // Banks    of shared memory: as in the rung before; B lies as the copy engine writes it, rows of BN.
 // Ring     STAGES tiles. A tile is ordered STAGES - 2 tiles ahead: into the stage that was read two tiles ago, so that
-//          the wait for its last reader is none. `filled` counts an arrival of each thread (its copies have landed), one
-//          of the ordering thread, and the engine's bytes; `read` one of each warp.
+//          the wait for its last reader is none. `filled` counts an arrival of each thread (its copies have landed),
+//          one of the warp that orders, and the engine's bytes; `read` one of each warp.
 // Sizes    any M, N, K >= 1, layouts nn and nt: see Shape. Needs compute capability 9.0 for the copy engine.
 #include "gemm.h"
 
@@ -63,7 +64,7 @@
 #define GROUP 16
 #endif
 #ifndef BURSTS
-#define BURSTS 2  // in how many portions a thread issues its copies of a tile
+#define BURSTS 1  // in how many portions a thread issues its copies of a tile
 #endif
 
 // block tile > warp tile > thread tile
@@ -103,8 +104,8 @@ static_assert(MIN_BLOCKS * (kSharedBytes + 2048) <= 228 * 1024, "the stages must
 // Whole: sizes are multiples of the tile. Edge: tiles may stick out, but rows of B suit the copy engine. Any: any size.
 enum Shape { kWhole, kEdge, kAny };
 
-// Copies kExtent values of m (or n) times BK of k, contiguous along k in global memory, to rows of m in shared memory, 4
-// bytes a time: 8 values of k times 4 of m by a warp, so that it reads whole sectors and writes to 32 banks.
+// Copies kExtent values of m (or n) times BK of k, contiguous along k in global memory, to rows of m in shared memory,
+// 4 bytes a time: 8 values of k times 4 of m by a warp, so that it reads whole sectors and writes to 32 banks.
 template <int kExtent, int kRow, bool kInside>
 struct Transposer {
     static constexpr int kStep = kThreads / 8;  // values of m that the block copies at once
@@ -126,8 +127,8 @@ struct Transposer {
             from[row] = matrix + (first + threadIdx.x / 8 + row * kStep) * K + threadIdx.x % 8;
     }
 
-    // The index-th copy. Nothing outside of the matrix is read: zeros are written for it. `wanted` says whether there is
-    // such a tile at all.
+    // The index-th copy. Nothing outside of the matrix is read: zeros are written for it. `wanted` says whether there
+    // is such a tile at all.
     __device__ __forceinline__ void copy(uint32_t tile, int index, uint32_t wanted) const {
         const int row = index % kRows, slice = index / kRows * 8;
         const uint32_t to = tile + target + (slice * kRow + row * kStep) * 4;
@@ -180,6 +181,9 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     const uint32_t filled = ladder::kept(ladder::shared_address(barriers));  // one a stage;
     constexpr uint32_t kRead = 8 * STAGES;                                   // `read` lies so far behind `filled`
 
+    // The same in all lanes, and known to be: what depends on it branches and computes once a warp.
+    const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
+
     const ladder::Tile tile = ladder::grouped_tile<GROUP>(blockIdx.x, tiles_m, tiles_n);
     const int64_t first_row = tile.m * BM, first_col = tile.n * BN;
     const int k_tiles = (K + BK - 1) / BK;
@@ -212,7 +216,7 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     };
     // What the first warp orders of the copy engine.
     const auto order = [&](uint32_t to, uint32_t barrier, int k_tile) {
-        if (kEngine && threadIdx.x < 32 && k_tile < k_tiles) {
+        if (kEngine && warp == 0 && k_tile < k_tiles) {
             ladder::arrive_expecting(barrier, kBytesB);
             ladder::load_tile(to + kBytesA, map_b, barrier, static_cast<int>(first_col), k_tile * BK);
         }
@@ -229,7 +233,6 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 
     // Lanes are numbered so that lane and lane ^ 1 share their rows, lane and lane ^ 2 their columns: a 16-byte read
     // takes one wavefront for 16 lanes, instead of one for 8, where such pairs read the same vector.
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int lane_row = lane / 2 % kLanesM, lane_col = lane / (2 * kLanesM) * 2 + lane % 2;
     const int my_row = warp / kWarpsN * WM + lane_row * 4;
     const int my_col = warp % kWarpsN * WN + lane_col * 4;

@@ -3,16 +3,17 @@
 // Idea     The FMA pipes do 256 FP32 operations a cycle and multiprocessor, the tensor cores 2048 in TF32 (by mma.sync
 //          about two thirds of that). Three TF32 products make one that is nearly as good as FP32: see common/tf32.cuh.
 //          It is another contract than fp32: the error is bounded by that of FP32 times four, not equal to it.
-// Changed  against mma_multistage of BF16: 4-byte operands, which ldmatrix does not transpose, so that fragments are read
-//          word by word; each is split in registers after it is read.
-// Sums     Tensor cores add with truncation, which is off to one side: over 4096 values of k that shows as 16 times the
-//          error of FP32. So they add up PROMOTE tiles of BK (128 values of k) at most, and FADD, which rounds to nearest,
-//          adds that to the sum proper: a second set of accumulators, and 1 FADD for each 12 * PROMOTE products.
-//          The small products come first, while the partial sum is small.
-// Tile     BM x BN x BK = 128 x 128 x 32, eight warps of 64 x 32: 2 * 64 accumulators a thread. Shared memory 4 stages *
-//          (128 * 36 + 32 * 136) * 4 B = 140 KB, one block a multiprocessor.
-// Banks    A: rows of BK + 4 words, so that 8 rows times 4 columns of a fragment lie in 32 banks; B: rows of BN + 8, for
-//          4 rows times 8 columns.
+// Changed  against mma_multistage of BF16: 4-byte operands, which ldmatrix does not transpose, so that fragments are
+//          read word by word; each is split in registers after it is read.
+// Sums     Tensor cores add with truncation, which is off to one side: in the model of tests/unit/test_problem_gemm.py,
+//          over 4096 values of k, that is 16 times the error of FP32, and half of it with PROMOTE. So they add up
+//          PROMOTE tiles of BK (128 values of k) at most, and FADD, which rounds to nearest, adds that to the sum
+//          proper: a second set of accumulators, and 4 FADD for each 12 * PROMOTE products. The small products come
+//          first, while the partial sum is small.
+// Tile     BM x BN x BK = 128 x 128 x 32, eight warps of 64 x 32: 2 * 64 accumulators a thread. Shared memory 4 stages
+//          * (128 * 36 + 32 * 136) * 4 B = 140 KB, one block a multiprocessor.
+// Banks    A: rows of BK + 4 words, so that 8 rows times 4 columns of a fragment lie in 32 banks; B: rows of BN + 8,
+//          for 4 rows times 8 columns.
 // Limit    mma.sync: at two thirds of wgmma's rate, 330 TFLOP/s of TF32 are 110 of these.
 // Sizes    any M, N, K >= 1, layout nn: rows that are multiples of 16 bytes are copied so, others element by element.
 #include "gemm.h"

@@ -1,21 +1,25 @@
 // FP32 products on the tensor cores, rung 2: whole warpgroups (wgmma), and the product the other way round.
 //
-// Idea     wgmma has half as much again of mma.sync's rate, but in TF32 it wants both operands contiguous along k, and B of
-//          layout nn is contiguous along n. So C^T = B^T A^T is computed: what wgmma calls A, rows of B^T, may come from
-//          registers, where any layout can be read; and what it calls B is A itself, contiguous along k as it is.
+// Idea     wgmma has half as much again of mma.sync's rate, but in TF32 it wants both operands contiguous along k, and
+//          B of layout nn is contiguous along n. So C^T = B^T A^T is computed: what wgmma calls A, rows of B^T, may
+//          come from registers, where any layout can be read; and what it calls B is A itself, contiguous along k as it
+//          is.
 // Changed  against the rung before:
-//          - two warpgroups multiply, a third prepares: its first warp orders tiles of A and B from the copy engine, and all
-//            of it splits the tile of A into high and low halves in shared memory, once a block instead of once a warp;
+//          - two warpgroups multiply, a third prepares: its first warp orders tiles of A and B from the copy engine,
+//            and all of it splits the tile of A into high and low halves in shared memory, once a block instead of once
+//            a warp;
 //          - B is read word by word into registers and split there, one tile ahead of the products;
 //          - the partial sums of PROMOTE tiles are added to the sums in FP32, for the reason given there.
-// Tile     BM x BN x BK = 128 x 128 x 32, 384 threads. Each multiplying warpgroup has 64 columns of C, as rows of C^T: 64
-//          sums and 64 partial sums a thread, and 2 * 32 registers of fragments. Shared memory: 4 stages of A high, A low
-//          and B, 48 KB each. A tile takes 2 * 12 products of 64 x 128 x 8, 1536 cycles of the tensor cores; in that time
-//          shared memory moves 24 * 4 KB for them, and 96 KB for copying and splitting: of 128 B a cycle, 126.
-// k        wgmma's thread l takes columns l % 4 and l % 4 + 4 of A. They are fed with k = 2 (l % 4) and 2 (l % 4) + 1, so
-//          that in the swizzled tile of B lanes meet no bank twice; the splitting warpgroup lays A out to match.
-// Ring     filled: the copy engine's bytes. ready: an arrival of each splitting warp. read: one of each multiplying warp,
-//          once the products that read the stage have been waited for (those of one tile stay in flight meanwhile).
+// Tile     BM x BN x BK = 128 x 128 x 32, 384 threads. Each multiplying warpgroup has 64 columns of C, as rows of C^T:
+//          64 sums and 64 partial sums a thread, and 2 * 32 registers of fragments. Shared memory: 4 stages of A high,
+//          A low and B, 48 KB each. A tile takes 2 * 12 products of 64 x 128 x 8, 1536 cycles of the tensor cores; in
+//          that time shared memory moves 96 KB for them and 96 KB for copies, splitting and fragments: the 128 B a
+//          cycle that it has. Whoever wants more of the tensor cores must share a split tile of A among more columns.
+// k        wgmma's thread l takes columns l % 4 and l % 4 + 4 of A. They are fed with k = 2 (l % 4) and 2 (l % 4) + 1,
+//          so that in the swizzled tile of B lanes meet no bank twice; the splitting warpgroup lays A out to match.
+// Ring     filled: the copy engine's bytes. ready: an arrival of each splitting warp. read: one of each multiplying
+//          warp, once the products that read the stage have been waited for (those of one tile stay in flight
+//          meanwhile).
 // Sizes    N % 4 == 0 and K % 4 == 0 (rows of 16 bytes for the copy engine), any M; layout nn.
 #include "gemm.h"
 
