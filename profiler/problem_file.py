@@ -224,7 +224,9 @@ class _Reader:
 
     def _requires(self, node: ast.expr | None, dims: tuple[str, ...]) -> tuple[str, ...]:
         texts = self._words("requires", node)
-        for text in texts if dims and node is not None else ():
+        if node is None or not dims:
+            return texts
+        for text in texts:
             try:
                 arithmetic.parse(text, dims)
             except arithmetic.ExpressionError as error:

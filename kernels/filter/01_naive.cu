@@ -35,6 +35,6 @@ extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {
     const int64_t across = filter::ceil_div(args->W, kColumns), blocks = across * filter::ceil_div(args->H, kRows);
     if (blocks > INT32_MAX) return cudaErrorInvalidValue;
     mean<<<static_cast<unsigned>(blocks), dim3(kColumns, kRows), 0, stream>>>(args->x, args->y, args->H, args->W,
-                                                                            args->R, across);
+                                                                              args->R, across);
     return cudaGetLastError();
 }

@@ -48,6 +48,6 @@ extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {
     const int R = static_cast<int>(args->R), side = kTile + 2 * R;
     const size_t shared = sizeof(float) * side * side;
     mean<<<static_cast<unsigned>(blocks), dim3(kTile, kWarps), shared, stream>>>(args->x, args->y, args->H, args->W, R,
-                                                                               across);
+                                                                                 across);
     return cudaGetLastError();
 }

@@ -34,8 +34,8 @@ __device__ __noinline__ float4 column_sums(filter::Quad quad, const float *x, in
 }
 
 template <int R, bool kWhole>
-__global__ void __launch_bounds__(kThreads) mean(const float *__restrict__ x, float *__restrict__ y, int64_t H,
-                                                 int64_t W, filter::Strips strips) {
+__global__ void __launch_bounds__(kThreads)
+    mean(const float *__restrict__ x, float *__restrict__ y, int64_t H, int64_t W, filter::Strips strips) {
     __shared__ float4 columns[2][kStep][kThreads];
     __shared__ float quads[2][kStep][kThreads];
     constexpr int kHalo = filter::halo_quads<R>();
@@ -70,9 +70,8 @@ __global__ void __launch_bounds__(kThreads) mean(const float *__restrict__ x, fl
             if (row + i >= bottom) break;
             const float down = 1.0f / static_cast<float>(filter::places_inside(row + i, R, H));
             const float4 sums = filter::window_sums<R>(columns[step % 2][i], quads[step % 2][i], t, own[i]);
-            quad.store<kWhole>(y + (row + i) * W,
-                               make_float4(sums.x * weights.x * down, sums.y * weights.y * down,
-                                           sums.z * weights.z * down, sums.w * weights.w * down));
+            quad.store<kWhole>(y + (row + i) * W, make_float4(sums.x * weights.x * down, sums.y * weights.y * down,
+                                                              sums.z * weights.z * down, sums.w * weights.w * down));
         }
     }
 }
@@ -94,10 +93,15 @@ cudaError_t run(const Args *args, cudaStream_t stream) {
 
 extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {
     switch (args->R) {
-        case 1: return run<1>(args, stream);
-        case 3: return run<3>(args, stream);
-        case 7: return run<7>(args, stream);
-        case 15: return run<15>(args, stream);
-        default: return cudaErrorInvalidValue;
+        case 1:
+            return run<1>(args, stream);
+        case 3:
+            return run<3>(args, stream);
+        case 7:
+            return run<7>(args, stream);
+        case 15:
+            return run<15>(args, stream);
+        default:
+            return cudaErrorInvalidValue;
     }
 }

@@ -100,8 +100,8 @@ __device__ __forceinline__ void scan_up(float4 *own, int last) {
 }
 
 template <int R, bool kWhole>
-__global__ void __launch_bounds__(kThreads) mean(const float *__restrict__ x, float *__restrict__ y, int64_t H,
-                                                 int64_t W, filter::Strips strips) {
+__global__ void __launch_bounds__(kThreads)
+    mean(const float *__restrict__ x, float *__restrict__ y, int64_t H, int64_t W, filter::Strips strips) {
     extern __shared__ float4 ring[];
     constexpr int kWindow = 2 * R + 1, kSlots = ring_rows<R>(), kHalo = filter::halo_quads<R>();
     float4 *columns = ring + kSlots * kThreads;                        // [2][kThreads]
@@ -127,8 +127,8 @@ __global__ void __launch_bounds__(kThreads) mean(const float *__restrict__ x, fl
     const float4 across = quad.weights(R);
     float4 weights = across, grows = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     float *to = y + top * W;
-    const int whole_above = first_row;                                    // from here on the window has all rows above
-    const int64_t whole_below = H - R - top;                              // from here on rows below are missing
+    const int whole_above = first_row;        // from here on the window has all rows above
+    const int64_t whole_below = H - R - top;  // from here on rows below are missing
     int slot = 0, newest = kWindow - 1, free_slot = kSlots - 1, place = 0;  // place: row within its group
 #pragma unroll 1
     for (int row = 0; row < rows; ++row, to += W) {
@@ -155,8 +155,8 @@ __global__ void __launch_bounds__(kThreads) mean(const float *__restrict__ x, fl
         }
         if (writes) {
             const float4 sums = filter::window_sums<R>(line, quad_line, t, sum);
-            quad.store<kWhole>(to, make_float4(sums.x * weights.x, sums.y * weights.y, sums.z * weights.z,
-                                               sums.w * weights.w));
+            quad.store<kWhole>(
+                to, make_float4(sums.x * weights.x, sums.y * weights.y, sums.z * weights.z, sums.w * weights.w));
         }
         free_slot = slot;  // its sum is used up
         slot = slot == kSlots - 1 ? 0 : slot + 1;
@@ -178,7 +178,8 @@ cudaError_t plan_strips(const Args *args, filter::Strips *strips) {
     if (status == cudaSuccess)
         status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, mean<R, kWhole>, kThreads, shared_bytes<R>());
     if (status != cudaSuccess) return status;
-    *strips = filter::strips_of(args->H, args->W, kMost, int64_t(WAVES) * resident * multiprocessors, 2 * R + 1, kTallest);
+    *strips =
+        filter::strips_of(args->H, args->W, kMost, int64_t(WAVES) * resident * multiprocessors, 2 * R + 1, kTallest);
     return strips->blocks > INT32_MAX ? cudaErrorInvalidValue : cudaSuccess;
 }
 
@@ -187,11 +188,16 @@ template <class F>
 cudaError_t with_radius(const Args *args, F f) {
     const bool whole = filter::whole_quads(args->x, args->y, args->W);
     switch (args->R) {
-        case 1: return whole ? f.template operator()<1, true>() : f.template operator()<1, false>();
-        case 3: return whole ? f.template operator()<3, true>() : f.template operator()<3, false>();
-        case 7: return whole ? f.template operator()<7, true>() : f.template operator()<7, false>();
-        case 15: return whole ? f.template operator()<15, true>() : f.template operator()<15, false>();
-        default: return cudaErrorInvalidValue;
+        case 1:
+            return whole ? f.template operator()<1, true>() : f.template operator()<1, false>();
+        case 3:
+            return whole ? f.template operator()<3, true>() : f.template operator()<3, false>();
+        case 7:
+            return whole ? f.template operator()<7, true>() : f.template operator()<7, false>();
+        case 15:
+            return whole ? f.template operator()<15, true>() : f.template operator()<15, false>();
+        default:
+            return cudaErrorInvalidValue;
     }
 }
 

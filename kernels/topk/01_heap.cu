@@ -45,8 +45,8 @@ struct Heap {
 };
 
 // Fills the lists of all rows: entries in descending order, then zeros. Grid: lists / kThreads blocks for each row.
-__global__ void __launch_bounds__(kThreads) collect(const float *__restrict__ x, uint64_t *__restrict__ lists_of_all,
-                                                    int64_t N, int lists, int64_t length) {
+__global__ void __launch_bounds__(kThreads)
+    collect(const float *__restrict__ x, uint64_t *__restrict__ lists_of_all, int64_t N, int lists, int64_t length) {
     const int blocks = lists / kThreads;
     const int64_t row = blockIdx.x / blocks;
     const int list = blockIdx.x % blocks * kThreads + threadIdx.x;
@@ -149,6 +149,6 @@ extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {
     auto *heads = reinterpret_cast<int *>(lists + args->B * shape.lists * shape.length);
     collect<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(args->x, lists, args->N, shape.lists, shape.length);
     merge<<<static_cast<unsigned>(args->B), kMergers, 0, stream>>>(args->x, lists, heads, args->values, args->indices,
-                                                                 args->N, args->K, shape.lists, shape.length);
+                                                                   args->N, args->K, shape.lists, shape.length);
     return cudaGetLastError();
 }

@@ -121,8 +121,9 @@ void start(const Args *args, const Shape &shape, const uint64_t *entries, uint64
     const int64_t warps = args->B * parts;
     const unsigned blocks = static_cast<unsigned>((warps + kWarps - 1) / kWarps);
     const size_t shared = sizeof(uint64_t) * 2 * shape.length * kWarps;
-    select<kFloats><<<blocks, 32 * kWarps, shared, stream>>>(args->x, entries, lists, args->values, args->indices, args->N,
-                                                             count, static_cast<int>(args->K), shape.length, parts, warps);
+    select<kFloats><<<blocks, 32 * kWarps, shared, stream>>>(args->x, entries, lists, args->values, args->indices,
+                                                             args->N, count, static_cast<int>(args->K), shape.length,
+                                                             parts, warps);
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ struct Space {
 // Level 0 counts the first bits. Level l = 1, 2, 3 knows the bits of level l - 1: it picks results and candidates by them
 // and counts the bits of level l, or, at the end, takes as many of the equal ones as are needed.
 template <int kLevel>
-__global__ void __launch_bounds__(kThreads) pass(const float *__restrict__ x, Space space, int64_t N, int64_t K, int parts) {
+__global__ void __launch_bounds__(kThreads)
+    pass(const float *__restrict__ x, Space space, int64_t N, int64_t K, int parts) {
     __shared__ unsigned bins[kBins];
     const int64_t r = blockIdx.x / parts, part = blockIdx.x % parts;
     Row &row = space.rows[r];
@@ -59,7 +60,8 @@ __global__ void __launch_bounds__(kThreads) pass(const float *__restrict__ x, Sp
             const int64_t i = first + int64_t(u) * parts * kThreads + threadIdx.x;
             loaded[u] = 0;
             if (i < count)
-                loaded[u] = listed ? candidates[i] : topk::entry_of(topk::key_of(x[r * N + i]), static_cast<uint32_t>(i));
+                loaded[u] =
+                    listed ? candidates[i] : topk::entry_of(topk::key_of(x[r * N + i]), static_cast<uint32_t>(i));
         }
 #pragma unroll
         for (int u = 0; u < kLoads; ++u) {
@@ -113,7 +115,8 @@ __global__ void __launch_bounds__(kThreads) find(Space space, int64_t K, int lev
     unsigned above = upto[threadIdx.x] - total;
     for (int j = 0; j < kEach; ++j) {
         if (above < need && need <= above + own[j]) {  // one bin of one thread
-            row.prefix |= static_cast<uint32_t>(kBins - 1 - (static_cast<int>(threadIdx.x) * kEach + j)) << shift_of(level);
+            row.prefix |= static_cast<uint32_t>(kBins - 1 - (static_cast<int>(threadIdx.x) * kEach + j))
+                          << shift_of(level);
             row.need = need - above;
         }
         above += own[j];
@@ -169,6 +172,7 @@ extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {
     find<<<rows, kThreads, 0, stream>>>(space, args->K, 2);
     pass<3><<<blocks, kThreads, 0, stream>>>(args->x, space, args->N, args->K, each);
     const int K = static_cast<int>(args->K);
-    finish<<<rows, kSorters, 0, stream>>>(args->x, space, args->values, args->indices, args->N, K, topk::power_of_two(K));
+    finish<<<rows, kSorters, 0, stream>>>(args->x, space, args->values, args->indices, args->N, K,
+                                          topk::power_of_two(K));
     return cudaGetLastError();
 }

@@ -66,7 +66,8 @@ struct Selection {
     // All threads: the end of a round, in which some may have filled the buffer.
     __device__ void settle(bool full) {
         if (!__syncthreads_or(full)) return;
-        raise(topk::keep_largest<kThreads>(shared.entries, static_cast<int>(shared.count), K, shared.kept, shared.scratch));
+        raise(topk::keep_largest<kThreads>(shared.entries, static_cast<int>(shared.count), K, shared.kept,
+                                           shared.scratch));
         if (threadIdx.x == 0) shared.count = K;
         __syncthreads();
     }
@@ -215,9 +216,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     if (threadIdx.x == 0) done[b] = 0;  // for the next launch
 }
 
-bool whole_quads(const Args *args) {
-    return args->N % 4 == 0 && reinterpret_cast<uintptr_t>(args->x) % 16 == 0;
-}
+bool whole_quads(const Args *args) { return args->N % 4 == 0 && reinterpret_cast<uintptr_t>(args->x) % 16 == 0; }
 
 // Blocks that share a row: as many as the chip holds at a time, with at least one round each.
 cudaError_t parts_of(const Args *args, int *parts) {
@@ -268,8 +267,10 @@ extern "C" cudaError_t launch(const Args *args, void *plan, cudaStream_t stream)
     const unsigned blocks = static_cast<unsigned>(args->B * parts);
     const int K = static_cast<int>(args->K);
     if (whole_quads(args))
-        select<true><<<blocks, kThreads, 0, stream>>>(args->x, args->values, args->indices, lists, done, args->N, K, parts);
+        select<true>
+            <<<blocks, kThreads, 0, stream>>>(args->x, args->values, args->indices, lists, done, args->N, K, parts);
     else
-        select<false><<<blocks, kThreads, 0, stream>>>(args->x, args->values, args->indices, lists, done, args->N, K, parts);
+        select<false>
+            <<<blocks, kThreads, 0, stream>>>(args->x, args->values, args->indices, lists, done, args->N, K, parts);
     return cudaGetLastError();
 }

@@ -78,8 +78,8 @@ extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {
     cudaError_t status = sort(args, space, nullptr, bytes, stream);
     if (status != cudaSuccess) return status;
     const int64_t elements = args->B * args->N + 1, results = args->B * args->K;
-    make_keys<<<static_cast<unsigned>((elements + kThreads - 1) / kThreads), kThreads, 0, stream>>>(args->x, space, args->B,
-                                                                                                   args->N);
+    make_keys<<<static_cast<unsigned>((elements + kThreads - 1) / kThreads), kThreads, 0, stream>>>(args->x, space,
+                                                                                                    args->B, args->N);
     status = sort(args, space, space.temporary, bytes, stream);
     if (status != cudaSuccess) return status;
     take<<<static_cast<unsigned>((results + kThreads - 1) / kThreads), kThreads, 0, stream>>>(

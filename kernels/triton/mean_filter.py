@@ -1,10 +1,11 @@
 """Mean filter in Triton: sums down the columns into a scratch image, then sums of those along the rows; two kernels.
 
-Triton has no shared memory to exchange neighbours through: a program that wants a shifted block loads it again, and leaves
-it to L1. One kernel would load each window whole, (2R+1)^2 blocks; two kernels load 2 (2R+1), and move the image twice. So
-this can at best take twice the time of a copy, and shows what the exchange by hand is worth.
+Triton has no shared memory to exchange neighbours through: a program that wants a shifted block loads it again, and
+leaves it to L1. One kernel would load each window whole, (2R+1)^2 blocks; two kernels load 2 (2R+1), and move the image
+twice. So this takes twice the time of a copy at best, and shows what the exchange by hand is worth.
 
-Nothing is subtracted, so a NaN is in the windows that have it and in no others. The scratch image is kept between calls.
+Nothing is subtracted, so a NaN is in the windows that have it and in no others. The scratch image is kept for the next
+call.
 """
 
 from __future__ import annotations

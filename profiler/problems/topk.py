@@ -11,8 +11,8 @@ from profiler.problem import Arg, In, Mutation, Out, Problem, Scalar, Tensors
 if TYPE_CHECKING:
     import torch
 
-#: What an index that cannot be right stands for: a float64 that no float32 equals, so that it never passes.
-_NO_VALUE = 1.0 + 2.0**-40
+#: What an index that cannot be right stands for: a float64 beyond every float32, so that it never passes.
+_NO_VALUE = 1e300
 _SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 1.0)
 #: Every so many elements of the special inputs is one of `_SPECIAL`, in turn.
 _SPECIAL_PERIOD = 37
@@ -77,7 +77,7 @@ class TopK(Problem):
 
     @classmethod
     def reference(cls, inputs: Tensors, dims: Mapping[str, int], options: Mapping[str, str]) -> Tensors:
-        """Return the K largest values in float64, which holds every float32: of ``indices`` it is what they point to."""
+        """Return the K largest values in float64, which holds every float32: what ``indices`` point to, too."""
         import torch
 
         top = torch.sort(inputs["x"], dim=1, descending=True).values[:, : dims["K"]].double()
@@ -128,8 +128,9 @@ class TopK(Problem):
             twice = indices.clone()
             twice[:, -1] = twice[:, 0]
             yield Mutation("an index twice", _both(top, twice))
-        other = torch.where(torch.isnan(top), 0.0, torch.nextafter(top.float(), torch.full_like(top, -math.inf).float()))
-        yield Mutation("values a little too small", _both(torch.where(top == -math.inf, 0.0, other.double()), indices))
+        below = torch.nextafter(top.float(), torch.tensor(-math.inf, device=top.device)).double()
+        below[~(top > -math.inf)] = 0.0  # NaN, and what has nothing below it
+        yield Mutation("values a little too small", _both(below, indices))
         if not _same(top, top.flip(1)):
             yield Mutation("smallest first", _both(top.flip(1), indices.flip(1)))
         if dims["N"] > count:

@@ -71,9 +71,9 @@ def test_the_ring_holds_what_each_window_needs(radius: int, rows: int) -> None:
         if place == 0:
             total, at = 0, newest
             for _ in range(window):
-                value = ring[at]
-                assert value is not None
-                total += value
+                there = ring[at]
+                assert there is not None
+                total += there
                 ring[at] = total
                 at = slots - 1 if at == 0 else at - 1
             grows = 0
@@ -93,15 +93,19 @@ def test_the_ring_holds_what_each_window_needs(radius: int, rows: int) -> None:
 # -- kernels/filter/strips.cuh
 
 
+def ceil_div(a: int, b: int) -> int:
+    return (a + b - 1) // b
+
+
 @given(st.integers(1, 5000), st.integers(1, 20000), st.sampled_from(RADII), st.integers(1, 2000), st.booleans())
 def test_strips_cover_the_image_once(height: int, width: int, radius: int, wanted: int, fixed: bool) -> None:
     most = 4 * (THREADS - 2 * (radius // 4 + 1))
     least, limit = (128, 128) if fixed else (2 * radius + 1, 1 << 20)
-    across = -(-width // most)
-    strip = 8 * -(-(-(-width // across)) // 8)
+    across = ceil_div(width, most)
+    strip = 8 * ceil_div(ceil_div(width, across), 8)
     bands = max(1, wanted // across)
-    rows = min(max(-(-height // bands), least), limit)
-    blocks = across * -(-height // rows)
+    rows = min(max(ceil_div(height, bands), least), limit)
+    blocks = across * ceil_div(height, rows)
     assert strip <= most
     assert strip % 8 == 0
     assert across * strip >= width
@@ -129,7 +133,7 @@ SPECIAL_BITS = [
 
 
 def as_float(bits: int) -> np.float32:
-    return np.frombuffer(struct.pack("<I", bits), dtype=np.float32)[0]
+    return np.float32(np.frombuffer(struct.pack("<I", bits), dtype=np.float32)[0])
 
 
 def key_of(bits: int) -> int:
