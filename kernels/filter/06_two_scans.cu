@@ -175,6 +175,10 @@ cudaError_t plan_strips(const Args *args, filter::Strips *strips) {
     if (status == cudaSuccess)
         status = cudaFuncSetAttribute(mean<R, kWhole>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(shared_bytes<R>()));
+    // L1 has nothing to keep here: all of its memory is for the rings.
+    if (status == cudaSuccess)
+        status = cudaFuncSetAttribute(mean<R, kWhole>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                      cudaSharedmemCarveoutMaxShared);
     if (status == cudaSuccess)
         status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, mean<R, kWhole>, kThreads, shared_bytes<R>());
     if (status != cudaSuccess) return status;

@@ -250,7 +250,12 @@ extern "C" size_t workspace_bytes(const Args *args) {
 extern "C" cudaError_t prepare(const Args *args, void **plan) {
     auto *made = new Plan;
     *plan = made;
-    const cudaError_t status = parts_of(args, &made->parts);
+    cudaError_t status = parts_of(args, &made->parts);
+    // L1 has nothing to keep here: its memory is for the buffers of four blocks.
+    for (const auto kernel : {select<true>, select<false>})
+        if (status == cudaSuccess)
+            status = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                          cudaSharedmemCarveoutMaxShared);
     if (status != cudaSuccess || made->parts == 1) return status;
     return cudaMemset(static_cast<uint64_t *>(args->workspace) + args->B * made->parts * args->K, 0,
                       sizeof(unsigned) * args->B);
