@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from profiler import arithmetic
 from profiler.experiment_files import file_issue, is_file, split_function
 from profiler.model import ProblemRef
 from profiler.problem_file import IDENTIFIER, ProblemFileError, ProblemLiterals, literals_of
@@ -133,8 +134,12 @@ class _Checker:
             else:
                 continue
             whole = [number for number in given if number is not None and number >= 1]
-            good = not issues and len(whole) == len(names)
-            yield item, dict(zip(names, whole, strict=True)) if good else None, issues
+            if issues or len(whole) != len(names):
+                yield item, None, issues
+                continue
+            dims = dict(zip(names, whole, strict=True))
+            refused = _refused(dims, self.literals)
+            yield item, None if refused else dims, [item.issue(refused)] if refused else []
 
     def _sustained(self) -> Iterator[Issue]:
         places = (("measure", "sustained", "sustained times are taken"), ("profile", "sizes", "a profile is taken"))
@@ -189,6 +194,15 @@ class _Checker:
                     f"{node.text} is {row.dtype}, but there are variants of {', '.join(others)}, and speed-ups compare "
                     f"within one contract: write {{{row.dtype}: {node.text}, {example}}}"
                 )
+
+
+def _refused(dims: Mapping[str, int], literals: ProblemLiterals) -> str:
+    """Return why a problem has no such size; empty when it has."""
+    for text in literals.requires:
+        expression = arithmetic.parse(text, literals.dims)
+        if not expression.holds(dims):
+            return f"{literals.name} has no size {size_key(dims)}: {expression.failed_text(dims)}"
+    return ""
 
 
 def _names_variant(node: Node, by_name: Mapping[str, Row]) -> Iterator[Issue]:

@@ -90,6 +90,8 @@ class Problem:
     options: ClassVar[Mapping[str, tuple[str, ...]]] = {}  #: option -> allowed values, the first is the default
     dtypes: ClassVar[tuple[str, ...]] = ()  #: the contracts it is defined for
     args: ClassVar[tuple[Arg | Scalar, ...]] = ()
+    #: What every size must satisfy, such as ``("K <= N",)``, in the language of a variant's ``requires``.
+    requires: ClassVar[tuple[str, ...]] = ()
     #: Whether references may hold NaN and infinities, which an output must then match (NaN with NaN, sign by sign).
     nonfinite: ClassVar[bool] = False
 
@@ -160,6 +162,14 @@ class Problem:
         number for all outputs, or one for each by name.
         """
         raise NotImplementedError
+
+    @classmethod
+    def canonical(cls, outputs: Tensors, inputs: Tensors) -> Tensors:
+        """Return outputs in the form that is compared with the reference: themselves, by default.
+
+        For outputs of which several are right: indices, say, become the values that they point to. The shapes stay.
+        """
+        return outputs
 
     @classmethod
     def predictions(cls, params: Mapping[str, Any]) -> Mapping[str, float]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from profiler import arithmetic
 from profiler.errors import UsageError
 from profiler.model import ProblemRef
 from profiler.problem import DTYPE_BYTES, Arg, In, InOut, Out, Problem, Scalar
@@ -31,7 +32,7 @@ _INTEGERS = {
 _PROBLEM_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ARG_TYPES: dict[str, type[Arg]] = {"In": In, "Out": Out, "InOut": InOut}
-_FIELDS = ("name", "dims", "options", "dtypes", "args", "distributions")
+_FIELDS = ("name", "dims", "options", "dtypes", "args", "distributions", "requires")
 _RESERVED = frozenset({"workspace", "workspace_bytes", "Args", "launch", "prepare", "destroy", "arch"})
 
 #: Words that cannot name a macro, a dim or an argument.
@@ -72,6 +73,7 @@ class ProblemLiterals:
     dtypes: tuple[str, ...]
     args: tuple[Arg | Scalar, ...]
     distributions: tuple[str, ...] = ("normal", "uniform")  #: what ``init.distribution`` may be
+    requires: tuple[str, ...] = ()  #: what every size must satisfy, in the language of ``profiler.arithmetic``
 
     def chosen(self, options: Mapping[str, str]) -> dict[str, str]:
         """Return every option's value: the given one or the default."""
@@ -165,6 +167,7 @@ class _Reader:
             dtypes=self._words("dtypes", given.get("dtypes")),
             args=self._args(given.get("args")),
             distributions=self._words("distributions", given.get("distributions")) or ("normal", "uniform"),
+            requires=self._requires(given.get("requires"), dims),
         )
         if not self._problems:
             self._check(found)
@@ -218,6 +221,17 @@ class _Reader:
         for word in sorted({word for word in words if words.count(word) > 1}):
             self._say(node.lineno, f"{field} names {word} twice")
         return words
+
+    def _requires(self, node: ast.expr | None, dims: tuple[str, ...]) -> tuple[str, ...]:
+        texts = self._words("requires", node)
+        if node is None or not dims:
+            return texts
+        for text in texts:
+            try:
+                arithmetic.parse(text, dims)
+            except arithmetic.ExpressionError as error:
+                self._say(node.lineno, f"requires: {text!r}: {error}")
+        return texts
 
     def _options(self, node: ast.expr | None) -> dict[str, tuple[str, ...]]:
         if node is None:

@@ -12,6 +12,8 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "softmax": ("profiler.problems.softmax", "Softmax"),
     "layernorm": ("profiler.problems.layernorm", "LayerNorm"),
     "rmsnorm": ("profiler.problems.rmsnorm", "RmsNorm"),
+    "mean_filter": ("profiler.problems.mean_filter", "MeanFilter"),
+    "topk": ("profiler.problems.topk", "TopK"),
 }
 
 #: Name -> (what its baselines are called before ``_<dtype>``, the function).
@@ -23,6 +25,8 @@ BASELINES: dict[str, tuple[str, str]] = {
     "softmax": ("torch", "softmax/torch_softmax.py:softmax"),
     "layernorm": ("torch", "layernorm/torch_layernorm.py:layer_norm"),
     "rmsnorm": ("torch", "rmsnorm/torch_rmsnorm.py:rms_norm"),
+    "mean_filter": ("torch", "filter/torch_filter.py:mean_filter"),
+    "topk": ("torch", "topk/torch_topk.py:topk"),
 }
 
 #: Name -> contracts that no library offers, and that whose baseline they are compared with.
@@ -37,6 +41,8 @@ SIZES: dict[str, list[list[int]]] = {
     "softmax": [[16384, 8192]],
     "layernorm": [[16384, 8192]],
     "rmsnorm": [[16384, 8192]],
+    "mean_filter": [[8192, 8192, 3]],
+    "topk": [[1, 2**26, 64]],
 }
 CHECK_SIZES: dict[str, list[list[int]]] = {
     "gemm": [[67, 131, 35], [1000, 1001, 999]],
@@ -46,4 +52,6 @@ CHECK_SIZES: dict[str, list[list[int]]] = {
     "softmax": [[1, 1003], [37, 4099]],
     "layernorm": [[1, 1003], [37, 4099]],
     "rmsnorm": [[1, 1003], [37, 4099]],
+    "mean_filter": [[67, 131, 3], [301, 1001, 15]],
+    "topk": [[3, 1003, 17], [37, 4100, 64]],
 }

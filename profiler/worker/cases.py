@@ -123,7 +123,7 @@ class Cases:
         )
         while (mutation := _called(problem, "mutations", lambda: next(mutations, None))) is not None:
             _expect(problem, f"mutations ({mutation.name})", mutation.outputs, outputs, dims, options, None)
-            if all(_passes(problem, case, name, mutation.outputs[name], contract) for name in case.reference):
+            if _all_pass(problem, case, mutation.outputs, contract):
                 raise WeakCheck(f"the check is too weak at this size: {mutation.name} would pass")
         return case
 
@@ -159,14 +159,33 @@ def output_dtype(problem: type[Problem], name: str, contract: str) -> torch.dtyp
     raise KeyError(name)
 
 
-def _passes(problem: type[Problem], case: Case, name: str, output: torch.Tensor, contract: str) -> bool:
-    dtype = output_dtype(problem, name, contract)
-    if dtype.is_floating_point and dtype.itemsize == 1:
-        output = output.to(torch.float32)  # 8-bit floats are converted from there on every device
-    return judge(
-        output.to(dtype), case.reference[name], case.magnitude[name], case.tolerances[name], dtype,
-        nan_matches=case.nan_matches,
-    ).ok  # fmt: skip
+def canonical(
+    problem: type[Problem], case: Case, outputs: Mapping[str, torch.Tensor]
+) -> Mapping[str, torch.Tensor]:  # fmt: skip
+    """Return outputs of the declared types in the form that is compared; raises ``WeakCheck`` where a shape changes."""
+    found = _called(problem, "canonical", lambda: problem.canonical(dict(outputs), case.inputs))
+    for name, output in outputs.items():
+        if name not in found or found[name].shape != output.shape:
+            raise WeakCheck(f"{problem.__name__}.canonical must return {name} in its shape {tuple(output.shape)}")
+    return found
+
+
+def _all_pass(problem: type[Problem], case: Case, mutated: Mapping[str, torch.Tensor], contract: str) -> bool:
+    dtypes = {name: output_dtype(problem, name, contract) for name in case.reference}
+    typed = {}
+    for name, dtype in dtypes.items():
+        output = mutated[name]
+        if dtype.is_floating_point and dtype.itemsize == 1:
+            output = output.to(torch.float32)  # 8-bit floats are converted from there on every device
+        typed[name] = output.to(dtype)
+    compared = canonical(problem, case, typed)
+    return all(
+        judge(
+            compared[name], case.reference[name], case.magnitude[name], case.tolerances[name], dtype,
+            nan_matches=case.nan_matches,
+        ).ok
+        for name, dtype in dtypes.items()
+    )  # fmt: skip
 
 
 def _called(problem: type[Problem], function: str, call: Callable[[], _T]) -> _T:

@@ -13,7 +13,7 @@ from profiler.judge import aggregate, exact, judge
 from profiler.problem import InOut, Problem
 from profiler.sizes import size_key
 from profiler.worker.buffers import INTEGER_POISON, Guarded
-from profiler.worker.cases import Case, Cases, WeakCheck, output_dtype
+from profiler.worker.cases import Case, Cases, WeakCheck, canonical, output_dtype
 from profiler.worker.device import Device, is_context_lost
 from profiler.worker.launchable import Bound, CudaVariant, LaunchError, PythonVariant
 
@@ -79,20 +79,24 @@ def judge_outputs(problem: type[Problem], case: Case, contract: str, bound: Boun
         damage = guarded.damage()
         if damage:
             return Verdict("wrong_result", f"writes outside of {name}: {damage}")
-    found = bound.outputs()
+    outputs = bound.outputs()
     verdict = Verdict("ok")
-    for name, reference in case.reference.items():
-        got, expected = found[name], buffers.outputs[name].tensor
+    for name in case.reference:
+        got, expected = outputs[name], buffers.outputs[name].tensor
         if got.shape != expected.shape or got.dtype != expected.dtype:
             return Verdict(
                 "wrong_result",
                 f"{name} is {got.dtype} {tuple(got.shape)}, not {expected.dtype} {tuple(expected.shape)}",
             )
-        tolerance = case.tolerances[name]
+    compared = canonical(problem, case, {name: outputs[name] for name in case.reference})
+    for name, reference in case.reference.items():
+        got, tolerance = outputs[name], case.tolerances[name]
         judgement = judge(
-            got, reference, case.magnitude[name], tolerance, got.dtype, nan_matches=case.nan_matches
+            compared[name], reference, case.magnitude[name], tolerance, got.dtype, nan_matches=case.nan_matches
         )  # fmt: skip
-        reason = "" if judgement.ok else _wrong_text(name, got, reference, judgement.worst_index)
+        reason = "" if judgement.ok else _wrong_text(name, compared[name], reference, judgement.worst_index)
+        if reason and compared[name] is not got:
+            reason += f" (for the output {got[judgement.worst_index].item()})"
         if judgement.ok and got.dtype in COARSE:
             fine, text = aggregate(got, reference, (case.baseline_outputs or {}).get(name))
             reason = "" if fine else f"{name}: {text}"

@@ -201,7 +201,7 @@ AVG = "'Avg ([0-9.]+) ms'"
         ("    cuda: naive.cu\n    idea", "    cuda: naiv.cu\n    idea", "|naiv.cu", "variants[0].cuda: no file 'naiv.cu' beside "
          "good.yaml or under kernels/; did you mean naive.cu"),
         ("    cuda: naive.cu\n    idea", "    cuda: 01_naive.cu\n    idea", "|01_naive.cu", "variants[0].cuda: no file "
-         "'01_naive.cu' beside good.yaml or under kernels/; did you mean gemm/fp32/01_naive.cu"),
+         "'01_naive.cu' beside good.yaml or under kernels/; did you mean filter/01_naive.cu"),
         ("    cuda: naive.cu\n    idea", "    cuda: f.py:g\n    idea", "|f.py:g", "variants[0].cuda: f.py:g is Python: use"),
         ("functions.py:matmul\n    params", "functions.py\n    params", "|functions.py\n", "variants[3].python: 'functions.py' "
          "names no function: write file.py:function"),
