@@ -18,17 +18,21 @@ _HERE = Path(__file__).resolve().parent
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def render_page(context: Mapping[str, Any], specs: Sequence[Mapping[str, Any]], shared: str = "") -> str:
+def render_page(
+    context: Mapping[str, Any], specs: Sequence[Mapping[str, Any]], shared: str = "", template: str = "page.html.j2"
+) -> str:
     """Return the page's HTML; plotly travels only where there is a chart to draw.
 
     ``shared`` is the relative address of a folder of shared assets; without it everything lies inside the page.
     """
     own, plotly = script(), asset(PLOTLY) if specs else ""
+    timeline = context.get("timeline")
     return (
         _environment()
-        .get_template("page.html.j2")
+        .get_template(template)
         .render(
             **context,
+            timeline_json=Markup(json_in_html(timeline["data"])) if timeline else "",
             csp=policy([], shared=True) if shared else policy([plotly, own] if specs else [own]),
             css="" if shared else Markup(asset(STYLE)),
             js="" if shared else Markup(own),
