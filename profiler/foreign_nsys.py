@@ -57,7 +57,8 @@ def read_nsys(path: Path, timeout_s: float = _TIMEOUT_S) -> Export:
     nsys, why = find_nsys()
     if nsys is None:
         raise UsageError(
-            f"{path.name} must be exported first, and there is no nsys here to do it ({why})",
+            f"{path.name} is a Nsight Systems report, which must be exported first, and there is no nsys here to do it "
+            f"({why})",
             hint=f"where nsys is: nsys export --type sqlite {path.name}; then render the .sqlite",
         )
     with tempfile.TemporaryDirectory(prefix="kernel-ladder-") as folder:

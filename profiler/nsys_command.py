@@ -73,6 +73,8 @@ def trouble(step: str, text: str, returncode: int) -> Trouble:
     said = _ERROR.search(text)
     if said:
         return Trouble(f"{step}: {without_folders(next(part for part in said.groups() if part).strip())[:200]}")
+    if returncode < 0:
+        return Trouble(f"{step} was ended by signal {-returncode}")
     if returncode:
         return Trouble(f"{step} ended with exit code {returncode}: {_line(text)}")
     return Trouble(f"{step} ended well but wrote nothing: {_line(text)}")

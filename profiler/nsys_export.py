@@ -183,7 +183,7 @@ def _reason(error: sqlite3.Error) -> str:
     if "locked" in text:
         return "another program holds it locked"
     if "malformed" in text or "not a database" in text or "disk I/O" in text:
-        return f"it is damaged ({text})"
+        return f"it is damaged, or no SQLite file ({text})"
     return text
 
 

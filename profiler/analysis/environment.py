@@ -238,6 +238,9 @@ def gaps(data: RunData) -> tuple[Gap, ...]:
                 str(profile.get("hint") or ""),
             )
         )
+    trace = data.manifest.get("trace") or {}
+    if trace.get("outcome") not in (None, "ok"):
+        found.append(Gap("timeline", "all variants", str(trace.get("reason") or ""), str(trace.get("hint") or "")))
     stages = data.manifest.get("stages") or {}
     ended: dict[tuple[str, str], list[str]] = {}
     for name in _in_order(stages):

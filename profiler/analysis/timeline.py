@@ -129,6 +129,11 @@ def timeline(spans: pd.DataFrame) -> Timeline:
     )
 
 
+def stream_word(code: int) -> str:
+    """Return what a code of ``stream_type`` means to a reader; empty for none."""
+    return STREAM_TYPES[code].replace("_", "-") if code >= 0 else ""
+
+
 def _class_of(name: str) -> int:
     if _WAIT.search(name):
         return SYNC_CALL

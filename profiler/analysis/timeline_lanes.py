@@ -16,7 +16,7 @@ import pandas as pd
 
 from profiler.analysis import intervals
 from profiler.analysis.intervals import Bools, Ints
-from profiler.analysis.timeline import API, COPY, NVTX, Timeline, grouped
+from profiler.analysis.timeline import API, COPY, NVTX, Timeline, grouped, stream_word
 from profiler.parse.span_table import DIRECTIONS, STREAM_TYPES, Codes
 
 #: Marks of the finest level at most; more spans than this are merged there, too.
@@ -148,7 +148,7 @@ def _streams(line: Timeline, rows: Ints) -> Iterator[tuple[str, Ints]]:
         kind = int(line.stream_type[spans].max())
         name = f"stream {stream}" if stream >= 0 else "no stream"
         words = [f"process {process}"] if several else []
-        words += [STREAM_TYPES[kind].replace("_", "-")] if kind == STREAM_TYPES.index("default") else []
+        words += [stream_word(kind)] if kind == STREAM_TYPES.index("default") else []
         yield f"{name}{f' ({chr(44).join(words)})' if words else ''}", spans
     rest = np.setdiff1d(np.arange(len(unique)), own)
     if len(rest):

@@ -12,9 +12,7 @@ import pandas as pd
 
 from profiler.analysis import intervals
 from profiler.analysis.timeline import NVTX, Timeline
-
-#: The range around each launch inside a variant's range, pushed by the traced program.
-LAUNCH_RANGE = "kl.launch"
+from profiler.ncu_command import LAUNCH_RANGE
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,9 @@ def _sentences(data: RunData, line: Timeline, idles: Sequence[Idle], calls: Sequ
     if calls:
         first = calls[0]
         said.append(
-            f"{formatting.short(rows.plain(first.name), 60)} takes {formatting.percent(first.share)} of all kernel "
-            f"time, in {first.count} launch{'es' * (first.count != 1)} of {formatting.time_ns(first.median_ns)} (median)."
+            f"{formatting.short(rows.plain(first.name), 60)} takes {formatting.percent(first.share)} of all "
+            f"kernel time, in {first.count} launch{'es' * (first.count != 1)} of {rows.duration(first.median_ns)} "
+            "each (median)."
         )
     return said
 

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from profiler.analysis import formatting
-from profiler.analysis.timeline import Timeline
+from profiler.analysis.timeline import Timeline, stream_word
 from profiler.analysis.timeline_gaps import CAUSES, Idle, StreamUse
 from profiler.analysis.timeline_lanes import Picture, extent
 from profiler.analysis.timeline_tables import CLASS_LABELS, Copies, Group, Latency, Overlap, Quantiles, Range
 from profiler.analysis.timeline_variants import TracedVariant
-from profiler.parse.span_table import STREAM_TYPES
 
 #: Longer tables are cut; what is left out is summed up in a line.
 MOST_ROWS = 50
@@ -300,10 +299,9 @@ def _edge(value: int) -> str:
 
 def stream_row(one: StreamUse) -> dict[str, Any]:
     """Return the use of a stream."""
-    kind = STREAM_TYPES[one.stream_type].replace("_", "-") if one.stream_type >= 0 else ""
     return {
         "name": f"GPU {one.device}, stream {one.stream}" + (f", process {one.process}" if one.process > 0 else ""),
-        "kind": kind,
+        "kind": stream_word(one.stream_type),
         "spans": one.spans,
         "busy": time_cell(one.busy_ns),
         "gaps": one.gaps,
