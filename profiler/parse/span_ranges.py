@@ -18,9 +18,9 @@ def cut(frame: pd.DataFrame, ranges: Mapping[str, tuple[str, str]], titles: Mapp
     """Return the spans that lie in the named NVTX ranges, or were asked for in them, with ``variant`` and ``size`` set.
 
     ``ranges`` is name -> (variant, size), ``titles`` what each range is called afterwards. A span of the host belongs
-    to the range that was open on its thread when it began; a span of the device to that of its call, or, where its call is
-    unknown, to the one whose time it began in. The time between ranges is cut out: each range begins ``GAP_NS`` after
-    the end of the one before. Ranges do not overlap, for one thread works through them.
+    to the range that was open on its thread when it began; a span of the device to that of its call, or, where its
+    call is unknown, to the one whose time it began in. The time between ranges is cut out: each range begins
+    ``GAP_NS`` after the end of the one before. Ranges do not overlap, for one thread works through them.
     """
     start, time = _ints(frame["start_ns"]), _ints(frame["duration_ns"])
     names = [str(one) for one in frame["name"].cat.categories]
