@@ -229,8 +229,8 @@ def _copies_alone(line: Timeline, one: Idle) -> Iterator[Finding]:
     yield Finding(
         "copies_alone",
         "The device mostly moves data",
-        f"For {_part(one.copy_ns, one)} device {one.device} copies or sets memory and runs no kernel ({said}); kernels "
-        f"run for {formatting.percent(one.kernel_ns / one.window_ns)} of it.",
+        f"For {_part(one.copy_ns, one)}, device {one.device} copies or sets memory and runs no kernel ({said}); "
+        f"kernels run for {formatting.percent(one.kernel_ns / one.window_ns)} of it.",
         "Move less: keep data on the device between uses, copy what changed only, use a smaller type; then let copies "
         "of the next chunk run beside the kernels of this one.",
         _bound(one.copy_ns, one),
@@ -262,7 +262,7 @@ def _no_overlap(line: Timeline, one: Idle) -> Iterator[Finding]:
         labels = [CLASS_LABELS[name] for name in (first, second)]
         yield Finding(
             "no_overlap",
-            f"{labels[0].capitalize()} and {labels[1]} hardly overlap",
+            f"{labels[0][:1].upper()}{labels[0][1:]} and {labels[1]} hardly overlap",
             f"On device {one.device} {labels[0]} work takes {formatting.time_ns(float(matrix.total_ns[first]))} and "
             f"{labels[1]} {formatting.time_ns(float(matrix.total_ns[second]))} of {_window(one)}; they overlap for "
             f"{formatting.percent(share)} of the shorter one: {why}.",
@@ -291,4 +291,4 @@ def _window(one: Idle) -> str:
 
 
 def _part(lost: int, one: Idle) -> str:
-    return f"{formatting.time_ns(float(lost))}, {formatting.percent(lost / one.window_ns)} of {_window(one)},"
+    return f"{formatting.time_ns(float(lost))}, {formatting.percent(lost / one.window_ns)} of {_window(one)}"

@@ -32,7 +32,7 @@ MEANING: Mapping[str, str] = {
     "host": "the host was in the program's own code between two calls of CUDA",
     "api": "the host was in other calls of CUDA: allocation, loading of modules, queries",
     "copy": "no kernel ran, but a copy or a memset did",
-    "queued": "the work had been handed over long before: it waited for another stream, an event or the device",
+    "queued": "the work had been handed over before: it waited for another stream, an event or the device",
     "unknown": "the file does not say which call asked for the next span",
 }
 #: A launch is on its way for at most this long; what waits longer was queued.

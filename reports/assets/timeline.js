@@ -113,9 +113,9 @@
   };
 
   // Colours come from the style sheet; a kernel keeps its own whatever is in view.
-  const PALETTE = ["c0", "c4", "c3", "c5", "c6", "c1", "c2"];
+  const PALETTE = ["c0", "c4", "c5", "c6", "c3"];
   const hash = (text) => { let sum = 7; for (let i = 0; i < text.length; i++) sum = (sum * 31 + text.charCodeAt(i)) >>> 0; return sum; };
-  const ofName = names.map((name) => (name === "memset" ? "c7" : PALETTE[hash(name) % PALETTE.length]));
+  const ofName = names.map((name) => (name === "memset" ? "c7" : PALETTE[hash(name) % PALETTE.length])); // none that copies have
   const DIRECTION = { 1: "c2", 2: "c1" };
   let paint = {};
   const readColours = () => {
@@ -124,7 +124,7 @@
     paint.font = getComputedStyle(document.body).fontFamily;
   };
   const colour = (kind, all, i) => {
-    if (kind === "copy") return paint[DIRECTION[all.direction ? all.direction[i] : 0] || "c3"];
+    if (kind === "copy") return paint[DIRECTION[all.direction ? all.direction[i] : 0] || "c7"];
     if (kind === "api") return all.class && all.class[i] ? paint.warn : paint.c7;
     return paint[ofName[all.name[i]]];
   };

@@ -168,7 +168,7 @@ def device_row(one: Idle, gpus: Mapping[int, str]) -> dict[str, Any]:
             for key, label, time, pieces in parts
             if one.window_ns
         ],
-        "latency": duration(float(one.latency_ns)),
+        "latency": duration(float(one.latency_ns)) if one.latency_ns else "",
     }
 
 
