@@ -17,8 +17,8 @@ GAP_NS = 10_000
 def cut(frame: pd.DataFrame, ranges: Mapping[str, tuple[str, str]], titles: Mapping[str, str]) -> pd.DataFrame:
     """Return the spans that lie in the named NVTX ranges, or were asked for in them, with ``variant`` and ``size`` set.
 
-    ``ranges`` is name -> (variant, size), ``titles`` what each range is called afterwards. A span of the host belongs
-    to the range that was open on its thread when it began; a span of the device to that of its call, or, where its
+    ``ranges`` is name -> (variant, size), ``titles`` what each range is called afterwards. A span of the host, of any
+    thread, belongs to the range that was open when it began; a span of the device to that of its call, or, where its
     call is unknown, to the one whose time it began in. The time between ranges is cut out: each range begins
     ``GAP_NS`` after the end of the one before. Ranges do not overlap, for one thread works through them.
     """
@@ -34,14 +34,12 @@ def cut(frame: pd.DataFrame, ranges: Mapping[str, tuple[str, str]], titles: Mapp
     if not len(own):
         return frame.iloc[:0]
     begin, end = start[own], start[own] + time[own]
-    thread = _ints(frame["thread"])
     call = calls({"kind": kind, "start": start, "process": _ints(frame["process"]),
                   "correlation": _ints(frame["correlation"])})  # fmt: skip
     asked = np.where(call >= 0, start[np.maximum(call, 0)], start)
-    made_by = np.where(call >= 0, thread[np.maximum(call, 0)], thread)
     place = np.searchsorted(begin, asked, side="right") - 1
     near = np.maximum(place, 0)
-    inside = (place >= 0) & (asked <= end[near]) & ((made_by == thread[own][near]) | (made_by == MISSING))
+    inside = (place >= 0) & (asked <= end[near])
     # From here to there the times of a range move, so that they follow one another closely.
     lengths = np.maximum(end - begin, _reach(start, time, near, inside, len(own)) - begin)
     moved = np.concatenate([[0], np.cumsum(lengths + GAP_NS)[:-1]])
