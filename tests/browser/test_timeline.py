@@ -217,7 +217,7 @@ def test_a_hundred_thousand_spans_stay_fluent(chromium: Browser, tmp_path: Path)
             t.look(middle - room / 2, middle + room / 2);
             for (let i = 0; i < 8; i++) {{
                 const at = performance.now(); t.drawNow(); each.push(performance.now() - at); }}
-            return each.sort((a, b) => a - b)[3]; }}); }}"""
+            return Math.min(...each); }}); }}"""
     )
     page.close()
-    assert max(times) < 100, times  # a frame of 100,000 spans; 5 to 15 ms on an idle machine
+    assert max(times) < 60, times  # milliseconds of a frame, the best of eight: other work may share the cores
