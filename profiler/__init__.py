@@ -1,6 +1,7 @@
 """kernel-ladder: from an experiment file to verified, timed and profiled GPU kernels.
 
-In a notebook, ``profiler.load_run(folder)`` and ``profiler.load_ncu_report(file)`` return frames: docs/notebooks.md.
+In a notebook, ``profiler.load_run(folder)``, ``profiler.load_ncu_report(file)`` and
+``profiler.load_nsys_report(file)`` return frames: docs/notebooks.md.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from profiler.foreign import RunFrames
 
-__all__ = ["__version__", "load_ncu_report", "load_run"]
+__all__ = ["__version__", "load_ncu_report", "load_nsys_report", "load_run"]
 __version__ = "0.1.0"
 
 
@@ -32,3 +33,12 @@ def load_ncu_report(path: str | Path, *, all_metrics: bool = False, sass: bool =
     from profiler import foreign
 
     return foreign.load_ncu_report(path, all_metrics=all_metrics, sass=sass)
+
+
+def load_nsys_report(path: str | Path) -> RunFrames:
+    """Return the frames of an SQLite export of Nsight Systems, or of a report, which nsys must be here to export:
+    ``spans`` is the timeline, ``findings`` what it shows.
+    """
+    from profiler import foreign_nsys
+
+    return foreign_nsys.load_nsys_report(path)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from profiler.parse.ncu import RawLaunch, RawReport, Row, Rows
 
 #: Suffixes that are a profiler's file whatever they hold.
-REPORT_SUFFIXES = (".ncu-rep", ".ncu-repz", ".nsys-rep", ".sqlite", ".qdrep")
+REPORT_SUFFIXES = (".ncu-rep", ".ncu-repz", ".nsys-rep", ".sqlite", ".qdrep", ".qdstrm")
 _MAGIC = b"NVR\0"
 _BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
 

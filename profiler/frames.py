@@ -33,6 +33,7 @@ STATUS_ORDER: tuple[str, ...] = (
 SKIPPED = "skipped"
 
 _S, _F, _I, _B = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+_C = pa.dictionary(pa.int32(), pa.string())  # a category: a trace has millions of spans and few names
 
 _COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
     "variants": [
@@ -73,8 +74,9 @@ _COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
         ("advice", _S),
     ],
     "spans": [
-        ("variant", _S), ("kind", _S), ("name", _S), ("start_ns", _I), ("duration_ns", _I), ("stream", _I),
-        ("device", _I), ("bytes", _I), ("parent", _S),
+        ("variant", _C), ("size", _C), ("kind", _C), ("name", _C), ("start_ns", _I), ("duration_ns", _I),
+        ("stream", _I), ("device", _I), ("bytes", _I), ("parent", _C), ("process", _I), ("thread", _I),
+        ("correlation", _I), ("direction", _C), ("memory", _C), ("stream_type", _C),
     ],
 }  # fmt: skip
 

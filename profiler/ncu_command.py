@@ -13,6 +13,8 @@ from profiler.toolchain import Tool
 
 #: The profiled program pushes one range per (variant, size) in this domain, named :func:`range_name` of its index.
 DOMAIN = "kernel-ladder"
+#: The range around each single launch of a pair, where a pair is launched several times (stage trace).
+LAUNCH_RANGE = "kl.launch"
 CLOCK_CONTROL = "none"
 CACHE_CONTROL = "all"
 

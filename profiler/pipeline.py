@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -25,6 +25,7 @@ from profiler.rundir import RunDir
 from profiler.static import static_stage
 from profiler.timing import time_stage
 from profiler.timing_helpers import helper_library
+from profiler.trace import trace_stage
 from profiler.verify import verify_stage
 from profiler.worker_session import WorkerSession, WorkerUnusable, worker_argv, worker_env
 
@@ -47,6 +48,7 @@ class Choice:
 
 def execute(run: Run, choice: Choice, render: RenderReport) -> Exit:
     """Run the chosen stages that are not done yet; return the exit code. The report is written whatever happened."""
+    choice = asked(run, choice)
     with early_start(run, choice) as early:
         with timed_stage(run, "build", choice):
             if "build" in choice.stages and not run.dir.stage_done("build"):
@@ -60,6 +62,13 @@ def execute(run: Run, choice: Choice, render: RenderReport) -> Exit:
         with timed_stage(run, "report", choice, redo=True):
             render(run.dir)
     return exit_code(run, problem, measuring=bool(set(DEVICE_STAGES) & set(choice.stages)))
+
+
+def asked(run: Run, choice: Choice) -> Choice:
+    """Return the choice without the stage trace where neither the experiment nor the command line asks for it."""
+    if run.experiment.trace or run.settings.trace:
+        return choice
+    return replace(choice, stages=tuple(stage for stage in choice.stages if stage != "trace"))
 
 
 @dataclass(frozen=True)
@@ -155,7 +164,7 @@ def timed_stage(run: Run, stage: str, choice: Choice, *, redo: bool = False) -> 
 
 
 def _device_stages(run: Run, choice: Choice, early: EarlyStart | None) -> str | None:
-    """Run verify, time and profile under the card's lock; return why the device cannot be used, or None."""
+    """Run verify, time, profile and trace under the card's lock; return why the device cannot be used, or None."""
     assert run.gpu is not None
     wanted = pending(run, choice)
     if not wanted:
@@ -182,6 +191,9 @@ def _device_stages(run: Run, choice: Choice, early: EarlyStart | None) -> str | 
         with timed_stage(run, "profile", choice):
             if "profile" in wanted:
                 profile_stage(run)
+        with timed_stage(run, "trace", choice):
+            if "trace" in wanted:
+                trace_stage(run)
     return None
 
 
@@ -224,6 +236,7 @@ def exit_code(run: Run, gpu_problem: str | None, *, measuring: bool = True) -> E
         return Exit.NOTHING
     wanted = [row for row in rows if row["status"] != frames.SKIPPED]
     measured = any(row["origin"] != "none" for row in wanted) or len(run.dir.frame("checks")) > 0
+    measured |= (run.dir.manifest.get("trace") or {}).get("outcome") == "ok"
     if wanted and measuring and not measured:
         return Exit.NOTHING
     return Exit.OK if all(row["status"] == "ok" for row in wanted) else Exit.FAILED

@@ -16,12 +16,12 @@ from profiler.run import Run
 from profiler.rundir import RunDir, find
 
 #: Frames that a recording lends per variant and size. ``metrics`` is split by origin below.
-_LENT = ("checks", "samples", "stalls", "source", "rules", "findings")
+_LENT = ("checks", "samples", "stalls", "source", "rules", "findings", "spans")
 _LIVE_ORIGINS = ("ptxas", "sass")
 #: Rows that no recording stands in for.
 _STAYS = ("build_failed", frames.SKIPPED)
 #: Manifest entries that describe how the recording was measured.
-_METHOD = ("timing", "profile")
+_METHOD = ("timing", "profile", "trace")
 _KEPT_FILES = (*(f"{name}.parquet" for name in frames.FRAME_NAMES), "manifest.json")
 RECORDED_LIMIT_BYTES = 2_000_000
 

@@ -28,6 +28,7 @@ class Settings:
     processes: int | None = None
     profile_set: str | None = None
     gpu: str = "0"
+    trace: bool = False  #: the stage was asked for by name, whatever the experiment says
     lock_clocks: bool = False
     clock_mhz: int | None = None  #: with lock_clocks; None: the card's default
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)

@@ -132,6 +132,13 @@ def find_toolchain(env: Mapping[str, str] | None = None, places: Places | None =
     return Toolchain(**{name: answer.tool for name, answer in answers.items()}, missing=missing)
 
 
+def find_nsys(env: Mapping[str, str] | None = None, places: Places | None = None) -> tuple[Tool | None, str]:
+    """Return nsys alone, without a look at the other tools, and why it is missing."""
+    env = os.environ if env is None else env
+    answer = _first("nsys", _nsight(env, places or default_places(), "nsys"), env)
+    return answer.tool, answer.reason
+
+
 def tool_env(toolchain: Toolchain, env: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment for the compiler and the disassemblers: plain messages, nvdisasm at hand."""
     merged = dict(os.environ if env is None else env)

@@ -26,11 +26,13 @@ def render_page(
     ``shared`` is the relative address of a folder of shared assets; without it everything lies inside the page.
     """
     own, plotly = script(), asset(PLOTLY) if specs else ""
+    timeline = context.get("timeline")
     return (
         _environment()
         .get_template(template)
         .render(
             **context,
+            timeline_json=Markup(json_in_html(timeline["data"])) if timeline else "",
             csp=policy([], shared=True) if shared else policy([plotly, own] if specs else [own]),
             css="" if shared else Markup(asset(STYLE)),
             js="" if shared else Markup(own),

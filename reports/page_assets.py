@@ -16,7 +16,7 @@ from profiler.rundir import write_text
 _HERE = Path(__file__).resolve().parent
 STYLE, PLOTLY = "report.css", "plotly-cartesian.min.js"
 #: The page's own scripts, in this order; to the browser they are one.
-SCRIPTS = ("report.js", "tables.js", "hints.js")
+SCRIPTS = ("report.js", "tables.js", "hints.js", "timeline.js")
 #: What a shared folder holds.
 FILES = (STYLE, "report.js", PLOTLY)
 

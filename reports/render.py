@@ -25,6 +25,7 @@ from reports.sections import launches as launches_section
 from reports.sections import predictions as predictions_section
 from reports.sections import roofline as roofline_section
 from reports.sections import stalls as stalls_section
+from reports.sections import timeline as timeline_section
 from reports.sections import variant as variant_section
 from reports.sections import why as why_section
 
@@ -43,6 +44,8 @@ FILES: Mapping[str, str] = {
     "raw": "output of the tools, with the profiler's own report",
     "sources": "each source as it was built",
 }
+
+_FOREIGN: Mapping[str, str] = {"nsys": "A file of Nsight Systems from elsewhere"}
 
 
 def render_run(path: Path, output: Path | None = None, shared_assets: Path | None = None) -> Path:
@@ -79,6 +82,8 @@ def write_page(target: Path, html: str) -> None:
 
 def render(data: RunData, files: Sequence[tuple[str, str]] = (), shared: str = "") -> str:
     """Return the page of a run that has been read; ``shared`` is the address of its assets when they lie outside."""
+    if (data.manifest.get("foreign") or {}).get("kind") == "nsys":
+        return _render_trace(data, files, shared)
     rows = ladder_rows(data)
     lines = [roofline(data, size) for size in data.sizes]
     tables = stall_tables(data, {(row.variant, row.size): row.limit.key for row in rows})
@@ -90,6 +95,7 @@ def render(data: RunData, files: Sequence[tuple[str, str]] = (), shared: str = "
         "why": why_section.build(data, steps(data, rows), profiled_sides(data), rows),
         "predictions": predictions_section.build(predictions(data)),
         "variants": variant_section.build(data, rows),
+        "timeline": timeline_section.build(data),
         "environment": environment_section.build(data, environment(data), files),
     }
     figures = [
@@ -104,6 +110,15 @@ def render(data: RunData, files: Sequence[tuple[str, str]] = (), shared: str = "
     return render_page({**_head(data), **sections}, specs, shared)
 
 
+def _render_trace(data: RunData, files: Sequence[tuple[str, str]], shared: str) -> str:
+    """Return the page of a trace from elsewhere: the timeline and nothing of a ladder."""
+    sections = {
+        "timeline": timeline_section.build(data),
+        "environment": environment_section.build(data, environment(data), files),
+    }
+    return render_page({**_head(data), **sections}, (), shared, "timeline_page.html.j2")
+
+
 def _head(data: RunData) -> dict[str, Any]:
     manifest = data.manifest
     experiment, problem = manifest.get("experiment") or {}, manifest.get("problem") or {}
@@ -112,7 +127,7 @@ def _head(data: RunData) -> dict[str, Any]:
     version = manifest.get("tool_version") or versions.get("kernel-ladder") or ""
     return {
         "title": str(experiment.get("title") or name),
-        "kicker": "A file of Nsight Compute from elsewhere"
+        "kicker": _FOREIGN.get(data.manifest["foreign"].get("kind"), "A file of Nsight Compute from elsewhere")
         if data.foreign
         else " · ".join(part for part in (name, _problem(problem)) if part),
         "facts": _facts(data),
@@ -143,12 +158,13 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     manifest = data.manifest
     gpu, tools, recorded = manifest.get("gpu") or {}, manifest.get("tools") or {}, _recorded(data)
     facts = [
-        ("GPU", str(gpu.get("name") or "none here")),
+        ("GPU", str(gpu.get("name") or ("not named in the file" if data.foreign else "none here"))),
         ("Numbers", "read from the file; nothing was measured here" if data.foreign else recorded or _numbers(data)),
         ("Driver", str(gpu.get("driver") or "")),
         ("Compiler", f"nvcc {tools['nvcc']}" if tools.get("nvcc") else ""),
         ("Compiled for", str(manifest.get("arch") or "")),
         ("Profiler", f"Nsight Compute {tools['ncu']}" if data.foreign and tools.get("ncu") else ""),
+        ("Tracer", f"Nsight Systems {tools['nsys']}" if data.foreign and tools.get("nsys") else ""),
         ("Replayed" if recorded else "Taken", _utc(str(manifest.get("created") or ""))),
     ]
     return [(name, text) for name, text in facts if text]

@@ -163,6 +163,13 @@ def _method(data: RunData) -> tuple[str, ...]:
         lines.append(
             f"Counters: {str(profile['outcome']).replace('_', ' ')}" + (f" ({', '.join(facts)})." if facts else ".")
         )
+    trace = data.manifest.get("trace") or {}
+    if trace.get("outcome") == "ok":
+        tool = {"nsys": "Nsight Systems", "cupti": "CUPTI, through PyTorch's profiler"}.get(
+            str(trace.get("route")), "a tracer"
+        )
+        version = f" {trace['version']}" if trace.get("version") else ""
+        lines.append(f"Timeline: {tool}{version}, CUDA and NVTX; its durations are the tracer's own and rank nothing.")
     lines += [f"The profiler's reader remarks: {remark}" for remark in profile.get("remarks") or ()]
     if data.rows.get("metrics") and any(r["origin"] == "ncu" and r["value"] is not None for r in data.rows["metrics"]):
         lines.append(
@@ -187,7 +194,8 @@ def origins(data: RunData) -> Pairs:
     if sources & {"ptxas", "sass"}:
         pairs.append(("binary", "computed from the compiled binary (ptxas log, SASS)"))
     if data.foreign:
-        return (("recorded", f"read from the file {data.manifest['foreign'].get('file', '')}: {pairs[0][1]}"),)
+        file = data.manifest["foreign"].get("file", "")
+        return (("recorded", f"read from the file {file}{f': {pairs[0][1]}' if pairs else ''}"),)
     pairs.append(("model", "computed from the problem's own operation and byte counts; no counter was read"))
     return tuple(pairs)
 
@@ -235,6 +243,9 @@ def gaps(data: RunData) -> tuple[Gap, ...]:
                 str(profile.get("hint") or ""),
             )
         )
+    trace = data.manifest.get("trace") or {}
+    if trace.get("outcome") not in (None, "ok"):
+        found.append(Gap("timeline", "all variants", str(trace.get("reason") or ""), str(trace.get("hint") or "")))
     stages = data.manifest.get("stages") or {}
     ended: dict[tuple[str, str], list[str]] = {}
     for name in _in_order(stages):

@@ -15,6 +15,8 @@ from profiler.frames import rows_of
 from profiler.sizes import size_key
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from profiler.rundir import RunDir
 
 Row = Mapping[str, Any]
@@ -62,17 +64,30 @@ class RunData:
 
     manifest: Mapping[str, Any]
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    spans: pd.DataFrame | None = None  #: the timeline as a frame, for it has too many rows for dicts
 
     @classmethod
     def load(cls, run: RunDir, *, details: bool = False) -> RunData:
         """Return a run's manifest and the frames that the analysis reads; ``details``: those per instruction, too."""
         wanted = (*_FRAMES, *_DETAIL_FRAMES) if details else _FRAMES
-        return cls(run.manifest, {name: rows_of(run.frame(name)) for name in wanted})
+        spans = run.frame("spans") if details else None
+        return cls(run.manifest, {name: rows_of(run.frame(name)) for name in wanted}, spans)
 
     @property
     def foreign(self) -> bool:
         """Whether this is a profiler's file from elsewhere: launches of unknown contracts, without event times."""
         return bool(self.manifest.get("foreign"))
+
+    @property
+    def traced(self) -> bool:
+        """Whether there is a timeline to show."""
+        return self.spans is not None and len(self.spans) > 0
+
+    @property
+    def gpu_names(self) -> dict[int, str]:
+        """Device of the timeline -> its name, as far as it is known."""
+        named = (self.manifest.get("trace") or {}).get("gpus") or {}
+        return {int(device): str(name) for device, name in named.items()}
 
     @cached_property
     def variants(self) -> Sequence[Row]:

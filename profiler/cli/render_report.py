@@ -1,4 +1,4 @@
-"""render_report RUN_OR_FILE: (re)render a run directory, or a file of Nsight Compute, without running anything."""
+"""render_report RUN_OR_FILE: (re)render a run directory, or a file of Nsight Compute or Systems; runs no program."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from profiler.cli import common
-from profiler.errors import UsageError
+from profiler.errors import LadderError, UsageError
 from profiler.foreign import is_foreign, launches_shown, load_ncu_report
+from profiler.foreign_nsys import is_nsys, load_nsys_report
 from profiler.rundir import find
 
 if TYPE_CHECKING:
@@ -28,12 +29,17 @@ def render_report(
         list[str],
         typer.Argument(
             metavar="RUN_OR_FILE...",
-            help="Runs: a folder, an id, or latest. Files: a .ncu-rep, or the CSV of ncu --csv.",
+            help="Runs: a folder, an id, or latest. Files: a .ncu-rep, the CSV of ncu --csv, the SQLite export "
+            "of nsys, or a .nsys-rep.",
             show_default=False,
         ),
     ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The file to write; beside the run or file when left out.")
+    ] = None,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(help="Also write the timeline as JSON for ui.perfetto.dev (gzip where the name ends in .gz)."),
     ] = None,
     runs_dir: Annotated[Path, typer.Option("--runs-dir", help="Where ids and latest are looked up.")] = Path("runs"),
     shared_assets: Annotated[
@@ -43,12 +49,15 @@ def render_report(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Also print the size of each report.")] = False,
 ) -> int:
-    """Render the report of a run again, from its frames alone, or that of a .ncu-rep from elsewhere, as one HTML file.
+    """Render the report of a run again, from its frames alone, or that of a profiler's file from elsewhere, as one HTML
+    file.
 
     Exit code: 0 every report is written, 2 usage or unreadable input.
     """
     if output is not None and len(runs) > 1:
         raise UsageError(f"--output names one file, but {len(runs)} runs are given", hint="render them one by one")
+    if perfetto is not None and len(runs) > 1:
+        raise UsageError(f"--perfetto names one file, but {len(runs)} runs are given", hint="render them one by one")
     inputs = [_read(runs_dir, run) for run in runs]
     pages = [_page_of(one[0]) for one in inputs if not isinstance(one, Path)]
     twice = next((page for page in pages if pages.count(page) > 1), None)
@@ -56,6 +65,8 @@ def render_report(
         raise UsageError(f"two of these files would both write {twice}", hint="render them one by one, with --output")
     from reports.render import render_foreign, render_run  # the page's libraries are loaded once the inputs are right
 
+    if perfetto is not None:
+        _write_perfetto(inputs[0], perfetto)
     shared = runs_dir / "assets" if shared_assets else None
     written = [
         render_run(one, output, shared)
@@ -63,6 +74,7 @@ def render_report(
         else render_foreign(one[1], output or _page_of(one[0]), shared)
         for one in inputs
     ]
+    written += [perfetto] if perfetto is not None else []
     if as_json:
         common.print_json({"reports": [{"path": str(p), "bytes": p.stat().st_size} for p in written]})
     elif not quiet:
@@ -85,9 +97,40 @@ def _read(runs_dir: Path, run: str) -> Path | tuple[Path, RunData]:
     from profiler.analysis.rundata import RunData
     from profiler.frames import FRAME_NAMES, rows_of
 
+    if is_nsys(path):
+        traced = load_nsys_report(path, judged=False)  # the page judges, with links
+        return path, RunData(traced.manifest, spans=traced.spans)
     shown, left_out = launches_shown(load_ncu_report(path), MOST_LAUNCHES)
     manifest = {**shown.manifest, "foreign": {**shown.manifest["foreign"], "left_out": left_out}}
-    return path, RunData(manifest, {name: rows_of(shown.frame(name)) for name in FRAME_NAMES})
+    return path, RunData(manifest, {name: rows_of(shown.frame(name)) for name in FRAME_NAMES if name != "spans"})
+
+
+def _write_perfetto(one: Path | tuple[Path, RunData], target: Path) -> None:
+    """Write a timeline as JSON for Perfetto; ``LadderError`` where there is none, or its place cannot be written."""
+    import gzip
+
+    from profiler.analysis.rundata import RunData
+    from profiler.analysis.timeline import timeline
+    from profiler.analysis.timeline_export import perfetto
+    from profiler.rundir import RunDir
+
+    data = one[1] if isinstance(one, tuple) else RunData.load(RunDir.open(one), details=True)
+    if data.spans is None or not len(data.spans):
+        what = one[0].name if isinstance(one, tuple) else one
+        raise LadderError(
+            f"{what} holds no timeline", hint="--perfetto is for traces: a run with trace: true, or nsys's"
+        )
+    title = str((data.manifest.get("experiment") or {}).get("title") or target.stem)
+    pieces = perfetto(timeline(data.spans), data.gpu_names, title)
+    try:
+        if target.suffix == ".gz":
+            with gzip.open(target, "wt", encoding="utf-8") as packed:
+                packed.writelines(pieces)
+        else:
+            with target.open("w", encoding="utf-8") as file:
+                file.writelines(pieces)
+    except OSError as error:
+        raise LadderError(f"cannot write {target}: {error.strerror}", hint="choose a writable file") from error
 
 
 def _page_of(path: Path) -> Path:

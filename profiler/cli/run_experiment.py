@@ -125,6 +125,7 @@ def run_experiment(
         quiet=quiet,
         lock_clocks=lock_clocks,
         clock_mhz=clock_mhz,
+        trace="trace" in chosen and bool(stages),
         shared_assets=shared_assets,
         open=open_,
     )
@@ -162,6 +163,7 @@ class Flags:
     quiet: bool
     lock_clocks: bool
     clock_mhz: int | None
+    trace: bool  #: asked for by name
     shared_assets: bool
     open: bool
 
@@ -218,6 +220,7 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
         gpu=gpu.uuid if gpu else "0",
         lock_clocks=flags.lock_clocks,
         clock_mhz=flags.clock_mhz,
+        trace=flags.trace,
     )
     if flags.lock_clocks and gpu is None:
         say("--lock-clocks: there is no GPU here, so there is nothing to lock")

@@ -44,13 +44,19 @@ def test_output_and_json(run: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["{run}", "{run}", "-o", "x.html"], "--output names one file, but 2 runs are given"),
         (["{run}", "-o", "{run}/no/such/x.html"], "cannot write the report"),
         (["{file}"], "k.ncu-rep holds no launches"),
-        (["{nsys}"], "is a Nsight Systems report"),
+        (["{nsys}"], "k.nsys-rep is a Nsight Systems report, which must be exported first"),
         (["{folder}"], "is a folder, not a file"),
     ],
 )
 def test_usage_errors_are_one_line_and_exit_2(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
 ) -> None:
+    monkeypatch.setenv("KERNEL_LADDER_TOOLS", str(tmp_path / "none"))
     file, nsys, folder = (tmp_path / name for name in ("k.ncu-rep", "k.nsys-rep", "folder.ncu-rep"))
     file.write_bytes(b"NVR\0")
     nsys.write_bytes(b"NSYS")

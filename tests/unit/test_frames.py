@@ -20,6 +20,7 @@ VALUES = {
     pa.float64(): st.floats(allow_nan=False),
     pa.int64(): st.integers(-(2**63), 2**63 - 1),
     pa.bool_(): st.booleans(),
+    pa.dictionary(pa.int32(), pa.string()): st.text(max_size=8),
 }
 
 

@@ -132,3 +132,22 @@ def test_the_worst_exit_code_of_several_experiments_wins() -> None:
     assert worse_exit(Exit.OK, Exit.FAILED) == Exit.FAILED
     assert worse_exit(Exit.NOTHING, Exit.FAILED) == Exit.NOTHING
     assert worse_exit(Exit.NOTHING, Exit.USAGE) == Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("in_file", "by_name", "traced"), [(False, False, False), (True, False, True), (False, True, True)]
+)
+def test_a_trace_is_taken_only_where_it_is_asked_for(
+    tmp_path: Path, in_file: bool, by_name: bool, traced: bool
+) -> None:
+    run = make_run(tmp_path, "a")
+    run.experiment = replace(run.experiment, trace=in_file)
+    run.settings = replace(run.settings, trace=by_name)
+    assert ("trace" in pipeline.asked(run, Choice(pipeline.STAGES)).stages) == traced
+
+
+def test_a_run_that_only_traced_has_measured_something(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "a")
+    assert pipeline.exit_code(run, None) == Exit.NOTHING
+    run.note("trace", {"outcome": "ok"})
+    assert pipeline.exit_code(run, None) == Exit.OK

@@ -130,3 +130,13 @@ def test_without_a_recording_nothing_is_invented(tmp_path: Path) -> None:
 )
 def test_the_folder_of_a_gpu_is_its_short_name(name: str, slug: str) -> None:
     assert replay.gpu_slug(name) == slug
+
+
+def test_a_recorded_timeline_is_lent_with_how_it_was_taken(tmp_path: Path) -> None:
+    run, recorded = make_run(tmp_path, "good", "other"), recording(tmp_path, [recorded_row("good")])
+    rows = [{"variant": n, "size": SIZE, "kind": "kernel", "name": "k", "start_ns": 0} for n in ("good", "other")]
+    recorded.write_frame("spans", rows)
+    recorded.manifest["trace"] = {"outcome": "ok", "route": "nsys"}
+    replay.replay(run, recorded)
+    assert list(run.dir.frame("spans")["variant"]) == ["good"]
+    assert run.dir.manifest["trace"]["route"] == "nsys"

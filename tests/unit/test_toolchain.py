@@ -81,7 +81,8 @@ def test_everything_is_found_and_executed() -> None:
     assert tools.cuobjdump == Tool(FAKES / "cuobjdump", "13.5.37")
     assert tools.nvdisasm == Tool(FAKES / "nvdisasm", "13.5.37")
     assert tools.ncu is not None
-    assert [name for name, _ in tools.missing] == ["nsys", "sanitizer"]
+    assert [name for name, _ in tools.missing] == ["sanitizer"]
+    assert tools.nsys == Tool(FAKES / "nsys", "2025.3.2.0")
 
 
 def test_a_name_on_the_path_is_not_enough(tmp_path: Path) -> None:
