@@ -1,11 +1,11 @@
 """How much the profiling stage costs beyond ``ncu`` itself.
 
-    python scripts/profile_overhead.py RUN [--pairs 3]
+    python scripts/profile_overhead.py RUN [--pairs 3] [--without naive]
 
 RUN is a finished run directory of this machine (its builds are still in the cache). Alternately starts, each from
 nothing: the product's profiling stage in a process of its own, with empty caches of profiles and metric names,
 and a bare ``ncu`` of the same program, launches and metrics. Prints the ratios: of the stage alone, and of its process
-with imports and the probing of tools.
+with imports and the probing of tools. ``--without`` leaves a variant out of both.
 """
 
 from __future__ import annotations
@@ -28,25 +28,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--without", action="append", default=[], metavar="VARIANT")
     parser.add_argument("--stage-once", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--write-bare", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.stage_once:
-        return stage_once(chosen.run)
+        return stage_once(chosen.run, chosen.without)
     if chosen.write_bare:
-        return write_bare(chosen.run, chosen.write_bare)
-    return compare(chosen.run, chosen.pairs)
+        return write_bare(chosen.run, chosen.write_bare, chosen.without)
+    return compare(chosen.run, chosen.pairs, chosen.without)
 
 
-def compare(run: Path, pairs: int) -> int:
+def compare(run: Path, pairs: int, without: list[str]) -> int:
     """Time both, alternating; print a line a pair and the ratio of medians."""
     from profiler import process
 
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     process_s, stage, bare = [], [], []
+    less = [word for name in without for word in ("--without", name)]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        done = process.run([sys.executable, __file__, str(run), "--write-bare", str(folder)], timeout=120, env=env)
+        done = process.run(
+            [sys.executable, __file__, str(run), "--write-bare", str(folder), *less], timeout=120, env=env
+        )
         if done.returncode:
             sys.exit(done.output)
         argv = json.loads((folder / "argv.json").read_text())
@@ -54,7 +58,7 @@ def compare(run: Path, pairs: int) -> int:
             copy = folder / f"run{index}"
             shutil.copytree(run, copy)
             started = time.monotonic()
-            done = process.run([sys.executable, __file__, str(copy), "--stage-once"], timeout=600, env=env)
+            done = process.run([sys.executable, __file__, str(copy), "--stage-once", *less], timeout=600, env=env)
             process_s.append(time.monotonic() - started)
             if done.returncode:
                 sys.exit(done.output)
@@ -73,13 +77,13 @@ def compare(run: Path, pairs: int) -> int:
     return 0
 
 
-def stage_once(path: Path) -> int:
+def stage_once(path: Path, without: list[str]) -> int:
     """Run the profiling stage of a run, reading no cached profile."""
     from profiler.profile import profile_stage
     from profiler.run import cache_root
 
     shutil.rmtree(cache_root() / "ncu", ignore_errors=True)  # the chip's metric names are asked for anew
-    run = open_run(path)
+    run = open_run(path, without)
     started = time.monotonic()
     profile_stage(run)
     print(json.dumps({"stage_s": time.monotonic() - started, "children_s": children()}))
@@ -97,7 +101,7 @@ def children() -> dict[str, float]:
     return {label: round(end - start, 2) for label, (start, end) in spans.items()}
 
 
-def write_bare(path: Path, folder: Path) -> int:
+def write_bare(path: Path, folder: Path, without: list[str]) -> int:
     """Write the argument list of the bare ncu: the same program, launches and metrics as the stage."""
     from profiler import profile_cache
     from profiler.metrics import requests
@@ -105,7 +109,7 @@ def write_bare(path: Path, folder: Path) -> int:
     from profiler.profile import pairs_of
     from profiler.worker.spec import profile_spec
 
-    run = open_run(path)
+    run = open_run(path, without)
     pairs = pairs_of(run)
     spec = folder / "profile.json"
     spec.write_text(json.dumps(profile_spec(run, pairs)))
@@ -126,8 +130,10 @@ def write_bare(path: Path, folder: Path) -> int:
     return 0
 
 
-def open_run(path: Path):  # type: ignore[no-untyped-def]
+def open_run(path: Path, without: list[str]):  # type: ignore[no-untyped-def]
     """Return the run in hand, as the pipeline had it, with caches of profiles ignored."""
+    from dataclasses import replace
+
     from profiler.experiment import find_experiment, parse_experiment
     from profiler.gpu import find_gpus
     from profiler.problem_file import problem_class
@@ -138,6 +144,7 @@ def open_run(path: Path):  # type: ignore[no-untyped-def]
     directory = RunDir.open(path)
     stored = directory.manifest["experiment"]
     experiment = parse_experiment(stored["text"], find_experiment(stored["file"]))
+    experiment = replace(experiment, variants=tuple(v for v in experiment.variants if v.name not in without))
     gpus, problem = find_gpus()
     if not gpus:
         sys.exit(problem or "there is no GPU here")
