@@ -44,6 +44,28 @@ __device__ __forceinline__ void read_fragment(float (&fragment)[kCount], const f
     }
 }
 
+// The same from a 32-bit address, and after whatever barrier stands before it.
+template <int kCount, int kSpan>
+__device__ __forceinline__ void read_fragment(float (&fragment)[kCount], uint32_t shared) {
+    static_assert(kCount % 4 == 0, "whole vectors");
+#pragma unroll
+    for (int v = 0; v < kCount; v += 4)
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(fragment[v]), "=f"(fragment[v + 1]), "=f"(fragment[v + 2]), "=f"(fragment[v + 3])
+                     : "r"(shared + v / 4 * kSpan * 4)
+                     : "memory");
+}
+
+__device__ __forceinline__ float read_word(uint32_t shared) {
+    float x;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(shared) : "memory");
+    return x;
+}
+
+__device__ __forceinline__ void write_words(uint32_t shared, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+}
+
 // Whether 16-byte accesses to these matrices are aligned in every row. Rows of A are K long, those of C are N long,
 // those of B `row_b`.
 inline bool vectors_aligned(const void *A, const void *B, const void *C, int64_t K, int64_t row_b, int64_t N) {
