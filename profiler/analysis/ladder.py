@@ -313,7 +313,7 @@ def _verdict(row: LadderRow) -> Verdict:
         row.dtype,
         row.size,
         row,
-        ratio,
+        f"{formatting.number(row.ratio.value)}×",
         f"{_name(row.variant)} {verb} {figure} of {_name(row.baseline)}{other} at {size}{_copy_sentence(row)}{bound}.",
     )
 
