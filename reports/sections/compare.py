@@ -24,7 +24,6 @@ _TONES = {
     "suspected": "warn", "inconclusive": "warn", "improved": "good", "unchanged": "good",
 }  # fmt: skip
 _MARKS = {"bad": "✕", "warn": "▲", "good": "●", "quiet": "○"}
-_EXPLAINED = frozenset({"regressed", "suspected", "improved", "counters_only"})
 #: Rows whose causes, sources and counters stand on the page; the JSON has all of them.
 MOST_EXPLAINED = 60
 #: Facts of a manifest that are shown side by side: label, then the path to each.
@@ -52,7 +51,7 @@ def explained_rows(comparison: Comparison) -> list[RowComparison]:
     rows = [
         row
         for row in words.worst_first(comparison.rows)
-        if row.verdict in _EXPLAINED or row.explanation == "latent" or row.diffs
+        if words.shows_causes(row) or row.diffs
     ]
     return rows[:MOST_EXPLAINED]
 
@@ -121,7 +120,6 @@ def _count_tone(text: str) -> str:
 def _row(row: RowComparison, explained: set[int]) -> dict[str, Any]:
     tone = "warn" if row.explanation == "latent" else _tone(row.verdict)
     cause = next((one for one in row.causes if not one.neutral), None)
-    moved = row.verdict in _EXPLAINED or row.explanation == "latent"
     return {
         "id": row_id(row),
         "name": row.variant,
@@ -146,7 +144,7 @@ def _row(row: RowComparison, explained: set[int]) -> dict[str, Any]:
         "noise": words.noise(row.noise),
         "identity": row.identity.code,
         "identity_words": row.identity.words,
-        "cause": cause.words if cause is not None and moved else "",
+        "cause": cause.words if cause is not None and words.shows_causes(row) else "",
         "link": f"why-{row_id(row)}" if id(row) in explained else "",
     }
 
