@@ -81,6 +81,13 @@ def measured(
     return Measured(name, size, dtype, *two_sides(rows[0], rows[1], settings), identity)
 
 
+def of_samples(
+    key: tuple[str, str], before: Sequence[Row], after: Sequence[Row], settings: Settings, dtype: str = ""
+) -> Measured:
+    """Return a row from its samples alone; nothing is known of its code."""
+    return Measured(key[0], key[1], dtype, *two_sides(before, after, settings), CodeIdentity())
+
+
 def two_sides(before: Sequence[Row], after: Sequence[Row], settings: Settings) -> tuple[Side, Side]:
     """Return both sides of a row with one statistic: trimmed means where either side's ticks are coarse."""
     sides = side_of(before, settings), side_of(after, settings)

@@ -29,7 +29,9 @@ def tables(comparison: Comparison, *, verbose: bool = False) -> Iterator[Rendera
     rows = words.worst_first(comparison.rows)
     if rows:
         yield _Rows(rows)
-    causes = [_causes(row, _CAUSES_VERBOSE if verbose else _CAUSES) for row in rows if row.causes and words.shows_causes(row)]
+    causes = [
+        _causes(row, _CAUSES_VERBOSE if verbose else _CAUSES) for row in rows if row.causes and words.shows_causes(row)
+    ]
     if causes:
         yield Group(*(part for block in causes for part in block))
     if verbose:

@@ -48,11 +48,7 @@ def row_id(row: RowComparison) -> str:
 
 def explained_rows(comparison: Comparison) -> list[RowComparison]:
     """Return the rows whose causes the page shows: those that moved, and latent regressions."""
-    rows = [
-        row
-        for row in words.worst_first(comparison.rows)
-        if words.shows_causes(row) or row.diffs
-    ]
+    rows = [row for row in words.worst_first(comparison.rows) if words.shows_causes(row) or row.diffs]
     return rows[:MOST_EXPLAINED]
 
 
