@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from profiler.analysis import formatting
 from profiler.analysis.rundata import Row, RunData
 from profiler.comparison.measured import Measured, clock_alone
 from profiler.comparison.model import Control, Settings
@@ -65,7 +66,10 @@ def controls_of(
     if len(unsteady) > len(listed) // _TOLERATED:
         names = ", ".join(f"{c.name} x{c.shift:.3f}" for c in unsteady[:3])
         return Controls(
-            listed, 0.0, "disagree", f"controls moved apart by more than {settings.controls_agree:.0%}: {names}"
+            listed,
+            0.0,
+            "disagree",
+            f"controls moved apart by more than {formatting.percent(settings.controls_agree)}: {names}",
         )
     if len(listed) - len(unsteady) < settings.controls_needed:
         count = len(listed) - len(unsteady)

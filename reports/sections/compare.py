@@ -38,6 +38,10 @@ _FACTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Profiler's clock control", ("profile", "clock_control")), ("kernel-ladder", ("tool_version",)),
     ("Taken", ("created",)),
 )  # fmt: skip
+#: Facts that a comparison states itself, where no manifest is at hand, and what the page calls them.
+_STATED = {
+    "gpu": "GPU", "uuid": "GPU's identity", "driver": "Driver", "tool_version": "kernel-ladder", "created": "Taken",
+}  # fmt: skip
 Explained = tuple[RowComparison, Decomposition | None]
 
 
@@ -222,14 +226,19 @@ def _facts(comparison: Comparison, before: RunData | None, after: RunData | None
     for name, path in _FACTS:
         old, new = (_at(manifest, path) for manifest in sides)
         if old or new:
-            differs = old != new and name != "Taken"  # two runs are never of the same moment
-            found.append({"name": name, "before": old or "unknown", "after": new or "unknown", "differs": differs})
+            found.append(_fact(name, old, new))
     stems = dict.fromkeys(key.partition(".")[2] for key in comparison.facts if "." in key)
     for stem in stems:
         old, new = (str(comparison.facts.get(f"{side}.{stem}") or "") for side in ("before", "after"))
-        if not any(row["name"] == stem for row in found):
-            found.append({"name": stem, "before": old or "unknown", "after": new or "unknown", "differs": old != new})
+        name = _STATED.get(stem, stem)
+        if not any(row["name"] == name for row in found):
+            found.append(_fact(name, old, new))
     return sorted(found, key=lambda row: not row["differs"])
+
+
+def _fact(name: str, old: str, new: str) -> dict[str, Any]:
+    differs = old != new and name != "Taken"  # two runs are never of the same moment
+    return {"name": name, "before": old or "unknown", "after": new or "unknown", "differs": differs}
 
 
 def _at(manifest: Mapping[str, Any], path: Sequence[str]) -> str:
