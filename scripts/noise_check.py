@@ -94,11 +94,19 @@ class Budget:
     """
 
     def __init__(
-        self, rule: Decide, names: Sequence[str], budget_s: float, processes: int, clock: Callable[[], float]
+        self,
+        rule: Decide,
+        names: Sequence[str],
+        budget_s: float,
+        processes: int,
+        clock: Callable[[], float],
+        samples: int = SAMPLES,
     ) -> None:
         self._rule, self._budget_s, self._clock = rule, budget_s, clock
         self._lengths = {name: slow_down(name) for name in names}
         self._fixed_s = PROCESS_S * processes
+        # The first process launches each kernel 5 times before its samples, to choose a method; later ones 3 times.
+        self._later = (samples + 3) / (samples + 5)
         self._began: float | None = None
         self._row_s = 0.0
         self._spent = False
@@ -144,7 +152,7 @@ class Budget:
         now = self._clock()
         pair_s = now - (self._began or 0.0)
         self._fixed_s = min(self._fixed_s, pair_s / 2)
-        self._row_s = max((pair_s - self._fixed_s) / len(self._lengths), 1e-6)
+        self._row_s = max(self._later * (pair_s - self._fixed_s) / len(self._lengths), 1e-6)
 
         def fits() -> bool:
             rows = len(self._lengths) - len(self.left_out)
@@ -276,7 +284,7 @@ def measure(args: argparse.Namespace, path: Path) -> bool:
     doing = Measuring(path, facts, time.monotonic())
     rule = decide_by(settings, design, default_table(card.name))
     budget = Budget(
-        rule, names, args.budget_s, 1 if args.in_process else 2, lambda: time.monotonic() - doing.started
+        rule, names, args.budget_s, 1 if args.in_process else 2, lambda: time.monotonic() - doing.started, args.samples
     )  # fmt: skip
     run: Run | None = None
     try:

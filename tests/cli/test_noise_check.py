@@ -146,12 +146,12 @@ def test_what_does_not_fit_into_the_time_is_left_out(script: Any) -> None:
     plan = planning(script, 20.0, 400.0)
     assert not plan.left_out
     assert plan(("same 20us 0001", ""), three, three) == Step(1, 2)
-    plan = planning(script, 26.0, 165.0)
+    plan = planning(script, 30.0, 165.0)
     assert not plan.left_out
     assert plan(("same 20us 0001", ""), three, three) == DONE  # no time for more pairs of short rows
     assert plan(("same 100us 0001", ""), three, three) == Step(1, 2)
     assert plan.ended_early == {"same 20us 0001"}
-    plan = planning(script, 32.0, 165.0)
+    plan = planning(script, 34.0, 165.0)
     assert {name.split("us")[0].split()[-1] for name in plan.left_out} == {"500"}
     plan = planning(script, 46.0, 165.0)
     kept = [name for name, _, _ in script.planned(1.0) if name not in plan.left_out]
