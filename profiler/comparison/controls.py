@@ -56,7 +56,7 @@ def controls_of(
         )
         if floor.sd <= _TOO_NOISY:
             tolerance = max(settings.controls_agree, 3 * floor.sd)
-            found.append((f"{item.variant} at {item.size}", "identical", item.log_ratio, tolerance))
+            found.append((f"{item.variant} at {formatting.size(item.size)}", "identical", item.log_ratio, tolerance))
     middle = float(np.median([shift for _, _, shift, _ in found])) if found else 0.0
     listed = tuple(
         Control(name, kind, math.exp(shift), abs(shift - middle) <= math.log1p(tolerance))

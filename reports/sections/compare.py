@@ -238,6 +238,8 @@ def _facts(comparison: Comparison, before: RunData | None, after: RunData | None
 
 def _fact(name: str, old: str, new: str) -> dict[str, Any]:
     differs = old != new and name != "Taken"  # two runs are never of the same moment
+    if name == "Taken":
+        old, new = (text.replace("T", " ").replace("+00:00", " UTC") for text in (old, new))
     return {"name": name, "before": old or "unknown", "after": new or "unknown", "differs": differs}
 
 
