@@ -1,51 +1,58 @@
 """How far the verdicts of ``compare_runs`` can be believed on this card: identical code, and slow-downs put in.
 
-    scripts/noise_check.py --output noise.parquet      # needs a GPU; about three minutes
-    scripts/noise_check.py --replay noise.parquet      # judges stored samples again, anywhere
+    scripts/noise_check.py --output noise.parquet                # needs a GPU; ends after about 165 s
+    scripts/noise_check.py --in-process --output noise.parquet   # the same with both sides in one process
+    scripts/noise_check.py --replay noise.parquet                # judges stored samples again, anywhere
 
 Many variants of one kernel of known length (``scripts/noise/delay.cu``) are measured as ``compare_runs --remeasure``
 measures: pairs of processes in ABBA order, three to nine of them, fresh pairs where a change shows. Most are the same
 code on both sides; of the rest AFTER is 2 % or 5 % slower. Rows are judged in families of 50, as those of an experiment
 are, at the default settings. Exit code: 0 what is promised was reached, 1 it was not, 3 there is no GPU.
 
-The samples file is Parquet: ``row`` (such as ``same 100us 0007``), ``after``, ``process`` (of the pair; from 1000 on of
-the confirmation), ``order``, ``launches`` and ``window_ns``, the time of all launches; its metadata describes the card.
+The first pair tells the pace, from which ``--budget-s`` is planned: rows that do not fit are left out after it, those
+of 500 us first, then of identical code; rows of less than 100 us get more than three pairs where time is left. The
+samples file is written anew after every pair, so that a measurement that is ended early (TERM, Ctrl-C) is judged as far
+as it came.
+
+The file is Parquet: ``row`` (such as ``same 100us 0007``), ``after``, ``process`` (of the pair; from 1000 on of the
+confirmation), ``order``, ``launches`` and ``window_ns``, the time of all launches; its metadata describes the card.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
+import os
 import shutil
-import statistics
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from noise_tables import METADATA, judge_all, print_tables, read, slow_down, whole
 
 from profiler.build import build_layouts
 from profiler.build_sources import Layout, layout
-from profiler.comparison.measured import Measured
-from profiler.comparison.merging import Merged, merge
-from profiler.comparison.model import CONFIRMATION_BASE, Design, RowComparison, Settings
+from profiler.comparison.escalation import DONE, Step
+from profiler.comparison.merging import Key, Merged, merge
+from profiler.comparison.model import CONFIRMATION_BASE, Design, Settings
 from profiler.comparison.noise import default_table
-from profiler.comparison.paired import paired_rows, pairs_of
 from profiler.comparison.rebuild import Side
-from profiler.comparison.remeasure import SideBySide, measure_sides
-from profiler.comparison.side_by_side import Wanted, decide_by, make_work, row_of, the_card
+from profiler.comparison.remeasure import Decide, SideBySide, measure_sides
+from profiler.comparison.side_by_side import Wanted, decide_by, make_work, the_card
 from profiler.errors import LadderError
 from profiler.frames import rows_of
 from profiler.header import header_text
@@ -63,23 +70,99 @@ THREADS = 132 * 128
 STEP_CYCLES, LAUNCH_US, CLOCK_GHZ = 4.25, 2.0, 1.98
 LAUNCH_STEPS = 900
 #: Rows of identical code by length, 1,520 together: most where three pairs decide them.
-SAME: Mapping[int, int] = {5: 60, 20: 100, 100: 1300, 500: 60}
+SAME: Mapping[int, int] = {5: 40, 20: 60, 100: 1400, 500: 20}
 PERMILLES = (20, 50)
-TRIALS: Mapping[int, int] = {5: 20, 100: 59, 500: 59}
-SAMPLES, WARMUP_MS = 12, 300
-FAMILY = 50
+TRIALS: Mapping[int, int] = {5: 10, 20: 10, 100: 59, 500: 59}
+SAMPLES, WARMUP_MS = 8, 300
+BUDGET_S = 165.0
+#: What a process takes beside its rows (opening the GPU, loading, warming up, ending), assumed until the pace is known.
+PROCESS_S = 4.0
+#: Shorter rows are not decided by three pairs, and what is promised is not promised of them.
+SHORT_US = 100
 LARGEST_FILE = 2_000_000
-FLAGS = frozenset({"regressed", "improved"})
+COLUMNS: Mapping[str, pa.DataType] = {
+    "row": pa.string(), "after": pa.bool_(), "process": pa.int16(), "order": pa.int16(), "launches": pa.int16(),
+    "window_ns": pa.int32(),
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Judged:
-    """One row: its length, the slow-down put in (0: none), what the rule says."""
+class Budget:
+    """Decides what a row needs next as ``compare_runs`` does, as far as there is time for it.
 
-    length_us: int
-    permille: int
-    item: Measured
-    row: RowComparison
+    ``rule`` is that of ``compare_runs``. The first pair, of all rows, tells the pace. ``clock`` counts in seconds from
+    the start of the measurement.
+    """
+
+    def __init__(
+        self,
+        rule: Decide,
+        names: Sequence[str],
+        budget_s: float,
+        processes: int,
+        clock: Callable[[], float],
+        samples: int = SAMPLES,
+    ) -> None:
+        self._rule, self._budget_s, self._clock = rule, budget_s, clock
+        self._lengths = {name: slow_down(name) for name in names}
+        self._fixed_s = PROCESS_S * processes
+        # The first process launches each kernel 5 times before its samples, to choose a method; later ones 3 times.
+        self._later = (samples + 3) / (samples + 5)
+        self._began: float | None = None
+        self._row_s = 0.0
+        self._spent = False
+        self.left_out: set[str] = set()
+        self.ended_early: set[str] = set()  #: short rows that would have had more pairs
+
+    def __call__(self, row: Key, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Step:
+        """Return what a row needs next."""
+        step = self._rule(row, before, after)
+        if not before or not after:
+            self._began = self._clock() if self._began is None else self._began
+            return Step(1, 1)
+        if not self._row_s:
+            self._plan()
+        if row[0] in self.left_out:
+            return DONE
+        pairs = len({one["process"] for one in before})
+        if step.stage == 1 and not step.done and pairs >= 3 and self._lengths[row[0]][0] < SHORT_US:
+            self._spent = self._spent or not self._has_time(step.pairs)
+            if self._spent:
+                self.ended_early.add(row[0])
+                return DONE
+        return step
+
+    @property
+    def _slowed(self) -> int:
+        return sum(1 for name, (_, permille) in self._lengths.items() if permille and name not in self.left_out)
+
+    def _pairs_s(self, pairs: int, rows: int) -> float:
+        return pairs * (self._fixed_s + self._row_s * rows)
+
+    @property
+    def _confirming_s(self) -> float:
+        """Fresh pairs of what was slowed and of a few that look it, and the last checks."""
+        return self._pairs_s(5, self._slowed + len(self._lengths) // 50) + self._fixed_s
+
+    def _has_time(self, pairs: int) -> bool:
+        short = sum(length < SHORT_US for length, _ in self._lengths.values())
+        return self._clock() + self._pairs_s(pairs, short) + self._confirming_s <= self._budget_s
+
+    def _plan(self) -> None:
+        """Leave out what does not fit: first what is 500 us long, then identical code of 100 us."""
+        now = self._clock()
+        pair_s = now - (self._began or 0.0)
+        self._fixed_s = min(self._fixed_s, pair_s / 2)
+        self._row_s = max(self._later * (pair_s - self._fixed_s) / len(self._lengths), 1e-6)
+
+        def fits() -> bool:
+            rows = len(self._lengths) - len(self.left_out)
+            return now + self._pairs_s(2, rows) + self._confirming_s <= self._budget_s
+
+        if not fits():
+            self.left_out |= {name for name, (length, _) in self._lengths.items() if length == 500}
+        spare = [name for name, found in self._lengths.items() if found == (100, 0)]
+        while spare and not fits():
+            self.left_out |= {spare.pop() for _ in range(min(10, len(spare)))}
 
 
 def steps_of(length_us: int) -> int:
@@ -145,157 +228,121 @@ def build_once(run: Run, merged: Merged) -> None:
     run.note("builds", {v.name: built[first[v.params["EXTRA_PERMILLE"]].name] for v in run.experiment.variants})
 
 
-def measure(args: argparse.Namespace) -> tuple[SideBySide, dict[str, Any]]:
-    """Measure all rows on this card; return the samples and facts of the card."""
+@dataclass
+class Measuring:
+    """A measurement that goes on: where its samples go, and what is known of it."""
+
+    path: Path
+    facts: dict[str, Any]
+    started: float
+    samples: int = 0  #: how many of them are in ``columns``
+    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+
+    def say(self, line: str) -> None:
+        """Say what is being done, on standard error."""
+        print(f"{time.monotonic() - self.started:6.1f} s  {line}", file=sys.stderr, flush=True)
+
+    def after_pair(self, budget: Budget, found: SideBySide) -> None:
+        """Store what there is."""
+        self.facts |= {
+            "pairs": len(found.pairs),
+            "seconds": round(time.monotonic() - self.started, 1),
+            "left_out": len(budget.left_out),
+            "ended_early": len(budget.ended_early),
+            "timing": dict(found.notes),
+        }
+        for one in found.samples[self.samples :]:
+            side, _, name = str(one["variant"]).partition(":")
+            window = round(one["time_ns"] * one["launches"])
+            values = (name, side == "after", one["process"], one["order"], one["launches"], window)
+            for column, value in zip(self.columns.values(), values, strict=True):
+                column.append(value)
+        self.samples = len(found.samples)
+        store(self.path, self.columns, self.facts)
+
+
+def measure(args: argparse.Namespace, path: Path) -> bool:
+    """Measure all rows on this card into ``path``; return whether it came to its end, and was not interrupted."""
     card, settings = the_card(), Settings()
     rows = planned(args.scale)
     before, after = sides_of(rows, args.samples)
     names = [name for name, _, _ in rows]
     merged = merge(before, after, "noise_check", samples=args.samples, present=(names, names))
     folder = Path(tempfile.mkdtemp(prefix="kernel-ladder-noise-"))
-    started = time.monotonic()
-
-    def say(line: str) -> None:
-        print(f"{time.monotonic() - started:6.1f} s  {line}", file=sys.stderr, flush=True)
-
     design: Design = "in_process" if args.in_process else "two_process"
+    facts = {
+        "gpu": card.name,
+        "driver": card.driver,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": args.command,
+        "design": design,
+        "samples": args.samples,
+        "rows": len(rows),
+        "failed": 0,
+        "complete": False,
+    }
+    doing = Measuring(path, facts, time.monotonic())
+    rule = decide_by(settings, design, default_table(card.name))
+    budget = Budget(
+        rule, names, args.budget_s, 1 if args.in_process else 2, lambda: time.monotonic() - doing.started, args.samples
+    )  # fmt: skip
+    run: Run | None = None
     try:
-        run = make_work(folder, merged, card, Wanted(settings, design), say)
+        run = make_work(folder, merged, card, Wanted(settings, design), doing.say)
         with ThreadPoolExecutor(1) as pool:
             helpers = pool.submit(helper_library, run)
             build_once(run, merged)
-            decide = decide_by(settings, design, default_table(card.name))
-            found = measure_sides(run, merged, design, decide, lambda: worker_session(run), helpers.result)
-        variants = run.dir.frame("variants")
-        failed = variants[variants["status"] != "ok"]
-        for name, reason in list(zip(failed["name"], failed["reason"], strict=True))[:5]:
-            say(f"{name}: {reason}")
-        facts = {
-            "gpu": card.name,
-            "driver": card.driver,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "design": design,
-            "samples": args.samples,
-            "pairs": len(found.pairs),
-            "rows": len(rows),
-            "failed": len(failed),
-            "seconds": round(time.monotonic() - started, 1),
-            "timing": {key: value for key, value in found.notes.items()},
-        }
-        return found, facts
+            found = measure_sides(
+                run, merged, design, budget, partial(worker_session, run), helpers.result,
+                partial(doing.after_pair, budget),
+            )  # fmt: skip
+        facts |= {"complete": True, "failed": _failures(run, doing.say)}
+        doing.after_pair(budget, found)
     except WorkerUnusable as error:
         raise LadderError(f"the GPU cannot be used: {error}") from error
+    except KeyboardInterrupt:
+        if not doing.samples:
+            raise
+        doing.say("interrupted; what was measured is judged")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    return bool(facts["complete"])
 
 
-def store(path: Path, found: SideBySide, facts: Mapping[str, Any]) -> None:
-    """Write the samples file."""
-    samples = sorted(found.samples, key=lambda one: (one["variant"], one["process"], one["order"]))
-    sides, names = zip(*(str(one["variant"]).split(":", 1) for one in samples), strict=True)
-    table = pa.table(
-        {
-            "row": pa.array(names, pa.string()).dictionary_encode(),
-            "after": pa.array([side == "after" for side in sides]),
-            "process": pa.array([one["process"] for one in samples], pa.int16()),
-            "order": pa.array([one["order"] for one in samples], pa.int16()),
-            "launches": pa.array([one["launches"] for one in samples], pa.int16()),
-            "window_ns": pa.array([round(one["time_ns"] * one["launches"]) for one in samples], pa.int32()),
-        }
-    ).replace_schema_metadata({"kernel_ladder.noise_check": json.dumps(facts)})
+def _failures(run: Run, say: Callable[[str], None]) -> int:
+    variants = run.dir.frame("variants")
+    failed = variants[variants["status"] != "ok"]
+    for name, reason in list(zip(failed["name"], failed["reason"], strict=True))[:5]:
+        say(f"{name}: {reason}")
+    return len(failed)
+
+
+def store(path: Path, columns: Mapping[str, Sequence[Any]], facts: Mapping[str, Any]) -> None:
+    """Write the samples file, whole or not at all; sorted once it is complete."""
+    table = pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns.items()})
+    if facts["complete"]:
+        table = table.sort_by([("row", "ascending"), ("after", "ascending"), ("process", "ascending")])
+    table = table.replace_schema_metadata({METADATA: json.dumps(facts)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, compression="zstd", compression_level=19)
-    size = path.stat().st_size
-    print(
-        f"{path}: {len(samples)} samples, {size / 1e6:.2f} MB" + ("; too large to keep" if size > LARGEST_FILE else "")
-    )
+    unfinished = path.with_name(f"{path.name}.partial")
+    pq.write_table(table, unfinished, compression="zstd", compression_level=19 if facts["complete"] else 3)
+    os.replace(unfinished, path)
 
 
-def read(path: Path) -> tuple[dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]], dict[str, Any]]:
-    """Return the samples of each row, before and after, as rows of the frame ``samples``, and the facts of the card."""
-    table = pq.read_table(path)
-    facts = json.loads((table.schema.metadata or {})[b"kernel_ladder.noise_check"])
-    columns = {name: table[name].to_pylist() for name in ("row", "after", "process", "order", "launches", "window_ns")}
-    rows: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
-    for row, after, process, order, launches, window in zip(*columns.values(), strict=True):
-        sample = {"process": process, "order": order, "launches": launches, "time_ns": window / launches}
-        rows.setdefault(row, ([], []))[after].append(sample)
-    return rows, facts
-
-
-def judge_all(
-    rows: Mapping[str, tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]], card: str, design: Design
-) -> list[Judged]:
-    """Return what the rule says: of identical rows 50 at a time, of each slowed row beside 49 identical ones."""
-    settings, noise = Settings(), default_table(card)
-    items = {name: row_of((name, ""), *sides, settings) for name, sides in rows.items()}
-    same = [name for name in items if name.startswith("same ")]
-    slowed = [name for name in items if not name.startswith("same ")]
-    found: list[Judged] = []
-    for start in range(0, len(same), FAMILY):
-        family = same[start : start + FAMILY]
-        verdicts = paired_rows([items[name] for name in family], settings, noise, design, identity=False)
-        found += [_judged(name, items[name], row) for name, row in zip(family, verdicts, strict=True)]
-    company = [items[name] for name in same[:: max(1, len(same) // (FAMILY - 1))]][: FAMILY - 1]
-    for name in slowed:
-        row = paired_rows([items[name], *company], settings, noise, design, identity=False)[0]
-        found.append(_judged(name, items[name], row))
-    return found
-
-
-def _judged(name: str, item: Measured, row: RowComparison) -> Judged:
-    words = name.split()
-    permille = 0 if words[0] == "same" else round(float(words[2].rstrip("%")) * 10)
-    return Judged(int(words[-2].removesuffix("us")), permille, item, row)
-
-
-def print_tables(found: Sequence[Judged]) -> bool:
-    """Print both tables; return whether what is promised was reached."""
-    print("\nidentical code (A/A)")
-    print(f"{'length':>8} {'time':>9} {'rows':>5} {'flagged':>7} {'suspected':>9} {'not shown':>9} {'pairs':>5} "
-          f"{'sd of a pair':>12} {'floor':>7} {'detectable':>10}")  # fmt: skip
-    lengths = sorted({one.length_us for one in found})
-    identical = [one for one in found if not one.permille]
-    for length in lengths:
-        rows = [one for one in identical if one.length_us == length]
-        if rows:
-            print(_same_line(length, rows))
-    flags = sum(one.row.verdict in FLAGS for one in identical)
-    high = stats.binomtest(flags, len(identical)).proportion_ci(0.95, method="exact").high if identical else 1.0
-    print(f"in all {flags} flags of {len(identical)} rows; the 95 % interval ends at {high:.2%}")
-    print("\nslower code")
-    print(f"{'length':>8} {'put in':>6} {'measured':>8} {'trials':>6} {'regressed':>9} {'suspected':>9} {'missed':>6}")
-    good = flags <= 1 and bool(identical)
-    for length in lengths:
-        for permille in sorted({one.permille for one in found if one.permille}):
-            rows = [one for one in found if (one.length_us, one.permille) == (length, permille)]
-            if not rows:
-                continue
-            seen = sum(one.row.verdict == "regressed" for one in rows)
-            suspected = sum(one.row.verdict == "suspected" for one in rows)
-            effect = statistics.median(math.expm1(one.item.log_ratio) for one in rows)
-            print(f"{length:>5} us {permille / 10:>4g} % {effect:>7.2%} {len(rows):>6} {seen:>9} {suspected:>9} "
-                  f"{len(rows) - seen - suspected:>6}")  # fmt: skip
-            if length >= 100:
-                good = good and len(rows) - seen <= (2 if permille < 50 else 0)
-    outcome = "reached" if good else "NOT reached"
-    print(f"\npromised: at most one flag; 2 % in 57 of 59 and 5 % in all, from 100 us on: {outcome}")
-    return good
-
-
-def _same_line(length: int, rows: Sequence[Judged]) -> str:
-    logs = np.concatenate([[*pairs_of(one.item).first, *pairs_of(one.item).second] for one in rows])
-    verdicts = [one.row.verdict for one in rows]
-    flagged, suspected = sum(v in FLAGS for v in verdicts), verdicts.count("suspected")
-    pairs = statistics.mean(one.row.pairs for one in rows)
-    floor = statistics.median(one.row.noise.sd for one in rows if one.row.noise is not None)
-    detectable = statistics.median(one.row.detectable for one in rows if one.row.detectable is not None)
-    length_us = statistics.median(one.item.time_ns for one in rows) / 1e3
-    left = len(rows) - verdicts.count("unchanged") - flagged - suspected
-    return (
-        f"{length:>5} us {length_us:>6.1f} us {len(rows):>5} {flagged:>7} {suspected:>9} {left:>9} {pairs:>5.1f} "
-        f"{math.sqrt(float((logs**2).mean())):>12.3%} {floor:>7.3%} {detectable:>10.2%}"
-    )
+def print_facts(rows: int, judged: int, confirmed: int, facts: Mapping[str, Any]) -> None:
+    """Print what was measured, and how."""
+    took = f"{facts['seconds']:g} s{'' if facts['complete'] else '; ended early'}"
+    print(f"{facts['gpu']}, driver {facts['driver']}, {facts['created']}: {facts['design']}, {took}")
+    print(f"measured with: {facts['command']}; judged again with: scripts/noise_check.py --replay FILE")
+    print(f"{facts['samples']} samples a process, {facts['pairs']} pairs; {confirmed} of {judged} rows confirmed")
+    left = [
+        (rows - judged, "rows have fewer than three pairs, for lack of time, and are not judged"),
+        (facts["ended_early"], "rows shorter than 100 us got no more than three pairs in the first stage"),
+        (facts["failed"], "variants failed"),
+    ]
+    for count, words in left:
+        if count:
+            print(f"{count} {words}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -305,25 +352,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, metavar="FILE", help="keep the samples here")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="of a row in one process (default %(default)s)")
     parser.add_argument("--scale", type=float, default=1.0, help="so much of the plan (default %(default)s)")
+    parser.add_argument(
+        "--budget-s", type=float, default=BUDGET_S, metavar="S", help="seconds that it may take (default %(default)g)"
+    )
     parser.add_argument("--in-process", action="store_true", help="both sides in one process, on the same buffers")
     args = parser.parse_args(argv)
-    if args.replay is not None:
-        rows, facts = read(args.replay)
-    else:
-        try:
-            found, facts = measure(args)
-        except LadderError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 3
-        with tempfile.TemporaryDirectory() as folder:
-            path = args.output or Path(folder) / "noise.parquet"
-            store(path, found, facts)
-            rows, facts = read(path)
-    confirmed = sum(any(s["process"] >= CONFIRMATION_BASE for s in sides[0]) for sides in rows.values())
-    print(f"{facts['gpu']}, driver {facts['driver']}, {facts['created']}: {facts['design']}, {facts['seconds']:g} s")
-    print(f"{facts['samples']} samples a process, {facts['pairs']} pairs; {confirmed} of {len(rows)} rows confirmed")
-    reached = print_tables(judge_all(rows, facts["gpu"], facts["design"]))
-    return 0 if reached else 1
+    with tempfile.TemporaryDirectory() as folder:
+        path, whole_file = args.replay or args.output or Path(folder) / "noise.parquet", True
+        if args.replay is None:
+            args.command = command_of(args)
+            earlier = signal.signal(signal.SIGTERM, _interrupt)
+            try:
+                whole_file = measure(args, path)
+            except LadderError as error:
+                print(f"error: {error}", file=sys.stderr)
+                return 3
+            finally:
+                signal.signal(signal.SIGTERM, earlier)
+            size = path.stat().st_size
+            print(f"{path}: {size / 1e6:.2f} MB" + ("; too large to keep" if size > LARGEST_FILE else ""))
+        rows, facts = read(path)
+    judged = whole(rows)
+    confirmed = sum(any(s["process"] >= CONFIRMATION_BASE for s in sides[0]) for sides in judged.values())
+    print_facts(len(rows), len(judged), confirmed, facts)
+    reached = print_tables(judge_all(judged, facts["gpu"], facts["design"]))
+    return 0 if reached and whole_file else 1
+
+
+def command_of(args: argparse.Namespace) -> str:
+    """Return the command that measures the same again."""
+    flags = ["--in-process"] if args.in_process else []
+    for flag, value, default in (
+        ("--samples", args.samples, SAMPLES), ("--scale", args.scale, 1.0), ("--budget-s", args.budget_s, BUDGET_S),
+    ):  # fmt: skip
+        flags += [flag, f"{value:g}"] if value != default else []
+    return " ".join(["scripts/noise_check.py", *flags, "--output FILE"])
+
+
+def _interrupt(signum: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

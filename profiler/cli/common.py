@@ -21,8 +21,18 @@ from profiler.errors import Exit, LadderError
 
 
 def run_app(app: typer.Typer, argv: Sequence[str] | None) -> int:
-    """Run a command and return its exit code; every expected error becomes one message on standard error."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    """Run a command and return its exit code; every expected error becomes one message on standard error.
+
+    While it runs, TERM ends it as Ctrl-C does; afterwards the signal means to a caller what it meant before.
+    """
+    earlier = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return _run_app(app, argv)
+    finally:
+        signal.signal(signal.SIGTERM, earlier if earlier is not None else signal.SIG_DFL)
+
+
+def _run_app(app: typer.Typer, argv: Sequence[str] | None) -> int:
     command = typer.main.get_command(app)
     try:
         result = command.main(args=list(argv) if argv is not None else None, standalone_mode=False)

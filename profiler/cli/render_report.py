@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from profiler.cli import common
+from profiler.comparison.kept import is_kept
 from profiler.errors import LadderError, UsageError
 from profiler.foreign import is_foreign, launches_shown, load_ncu_report
 from profiler.foreign_nsys import is_nsys, load_nsys_report
@@ -93,6 +94,11 @@ def _read(runs_dir: Path, run: str) -> Path | tuple[Path, RunData]:
     """A run's directory; a file from elsewhere with what it holds, so that a bad one is told before any is written."""
     path = Path(run)
     if not is_foreign(path):
+        if is_kept(path):
+            raise UsageError(
+                f"{run} holds two sides of a comparison",
+                hint=f"its page: compare_runs {run} --html FILE; a side's: render_report {path / 'after'}",
+            )
         return find(runs_dir, run)
     from profiler.analysis.rundata import RunData
     from profiler.frames import FRAME_NAMES, rows_of

@@ -15,6 +15,7 @@ from profiler.comparison.causes import demoted_counters, explain_row
 from profiler.comparison.diffs import row_diffs
 from profiler.comparison.kept import Kept
 from profiler.comparison.launches import Launch, compare_launches, match, renamed
+from profiler.comparison.merging import LABELS
 from profiler.comparison.model import Comparison, Design, RowComparison, Settings
 from profiler.comparison.verdict import judge_runs
 from profiler.errors import UsageError
@@ -57,7 +58,7 @@ def compare_dirs(
         raise UsageError(f"--only {absent[0]}: neither run has such a variant")
     edited = [
         f"{label}: {name}.parquet"
-        for label, run in zip(_LABELS, (before, after), strict=True)
+        for label, run in zip(LABELS, (before, after), strict=True)
         for name in run.edited_frames()
     ]
     card = new.manifest.get("gpu") or {}
@@ -124,9 +125,6 @@ def read_sources(run: RunDir, variant: str) -> dict[str, str]:
         except OSError:
             continue
     return found
-
-
-_LABELS = ("before", "after")
 
 
 def _with_diffs(

@@ -81,11 +81,18 @@ def _no_counters(before: RunData, after: RunData, old: Side, new: Side) -> str:
 
 
 def row_label(row: RowComparison, causes: Sequence[Cause], label: Explanation) -> Explanation:
-    """Return what the causes amount to under a row's verdict: only a flagged or suspected change is explained."""
+    """Return what the causes amount to under a row's verdict.
+
+    A flagged or suspected change is explained or not. So is one that its verdict leaves open (two modes, the clock)
+    although its interval excludes no change, but only explained: that it is not would point at the environment.
+    """
     if row.identity.code == "same":
         return "identical"
     if row.verdict in ("regressed", "suspected", "improved"):
         return label if label in ("explained", "unexplained") else _label(causes, _moved(row))
+    if row.verdict == "inconclusive" and row.reason in ("bimodal", "clock", "noise"):
+        moved = _shown(row)
+        return "explained" if moved and _label(causes, moved) == "explained" else ""
     if row.verdict in ("unchanged", "counters_only") and any(is_latent(cause) for cause in causes):
         return "latent"
     return ""
@@ -107,6 +114,13 @@ def demoted_counters(before: RunData, after: RunData, identical: Collection[tupl
 
 def _moved(row: RowComparison) -> float:
     return {"slower": 1.0, "faster": -1.0}.get(row.direction or _direction_of(row.verdict), 0.0)
+
+
+def _shown(row: RowComparison) -> float:
+    """Return which way a row's time moved where its interval excludes that it did not; else 0."""
+    if row.ratio is None or row.ratio.low is None or row.ratio.high is None:
+        return 0.0
+    return 1.0 if row.ratio.low > 1 else -1.0 if row.ratio.high < 1 else 0.0
 
 
 def _direction_of(verdict: str) -> str:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from profiler.analysis import formatting
 from profiler.analysis.rundata import Row, RunData
 from profiler.comparison.measured import Measured, clock_alone
 from profiler.comparison.model import Control, Settings
@@ -55,7 +56,7 @@ def controls_of(
         )
         if floor.sd <= _TOO_NOISY:
             tolerance = max(settings.controls_agree, 3 * floor.sd)
-            found.append((f"{item.variant} at {item.size}", "identical", item.log_ratio, tolerance))
+            found.append((f"{item.variant} at {formatting.size(item.size)}", "identical", item.log_ratio, tolerance))
     middle = float(np.median([shift for _, _, shift, _ in found])) if found else 0.0
     listed = tuple(
         Control(name, kind, math.exp(shift), abs(shift - middle) <= math.log1p(tolerance))
@@ -65,7 +66,10 @@ def controls_of(
     if len(unsteady) > len(listed) // _TOLERATED:
         names = ", ".join(f"{c.name} x{c.shift:.3f}" for c in unsteady[:3])
         return Controls(
-            listed, 0.0, "disagree", f"controls moved apart by more than {settings.controls_agree:.0%}: {names}"
+            listed,
+            0.0,
+            "disagree",
+            f"controls moved apart by more than {formatting.percent(settings.controls_agree)}: {names}",
         )
     if len(listed) - len(unsteady) < settings.controls_needed:
         count = len(listed) - len(unsteady)

@@ -30,7 +30,7 @@ _MARKS = {
     "regressed": "🔴", "broken": "🔴", "removed": "🔴", "incomparable": "🔴", "not_measured": "🔴", "suspected": "🟠",
     "inconclusive": "🟠", "improved": "🟢", "unchanged": "⚪", "new": "⚪", "skipped": "⚪", "counters_only": "⚪",
 }  # fmt: skip
-_DETAILED = frozenset({"regressed", "suspected", "broken", "incomparable", "improved", "counters_only"})
+_FAILED = frozenset({"broken", "incomparable"})
 
 
 def markdown(comparison: Comparison, limit: int = LIMIT) -> str:
@@ -128,7 +128,7 @@ def _leading(row: RowComparison) -> Cause | None:
 
 
 def _wants_details(row: RowComparison) -> bool:
-    return (row.verdict in _DETAILED or row.explanation == "latent") and bool(row.causes or row.diffs or row.notes)
+    return (words.shows_causes(row) or row.verdict in _FAILED) and bool(row.causes or row.diffs or row.notes)
 
 
 def _details(rows: Sequence[RowComparison], room: int) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from profiler.analysis import formatting
 from profiler.analysis.rundata import Row, RunData
 from profiler.comparison.model import CodeIdentity, Reason, RowComparison, Settings, Verdict
 from profiler.comparison.samples import Side, side_of
@@ -81,6 +82,11 @@ def measured(
     return Measured(name, size, dtype, *two_sides(rows[0], rows[1], settings), identity)
 
 
+def of_samples(key: tuple[str, str], before: Sequence[Row], after: Sequence[Row], settings: Settings) -> Measured:
+    """Return a row from its samples alone; nothing is known of its code."""
+    return Measured(key[0], key[1], "", *two_sides(before, after, settings), CodeIdentity())
+
+
 def two_sides(before: Sequence[Row], after: Sequence[Row], settings: Settings) -> tuple[Side, Side]:
     """Return both sides of a row with one statistic: trimmed means where either side's ticks are coarse."""
     sides = side_of(before, settings), side_of(after, settings)
@@ -100,7 +106,7 @@ def objection(item: Measured, settings: Settings) -> tuple[Reason, str] | None:
     """Return why nothing can be said of a row, whatever its times are; None where nothing speaks against it."""
     for label, side in (("before", item.before), ("after", item.after)):
         if side.excluded_share > settings.excluded_share:
-            share = f"{side.excluded_share:.0%}"
+            share = formatting.percent(side.excluded_share)
             return "throttled", f"{share} of the samples {label} were taken throttled or beside another process"
     for label, side in (("before", item.before), ("after", item.after)):
         if not side.processes:
@@ -138,7 +144,7 @@ def two_modes(item: Measured, log_ratio: float, settings: Settings) -> tuple[Rea
     if gap < 2 * item.delta(settings) or abs(log_ratio) > 2 * gap:
         return None
     label = "before" if item.before.mode_gap >= item.after.mode_gap else "after"
-    return "bimodal", f"the times {label} have two modes {math.expm1(gap):.1%} apart"
+    return "bimodal", f"the times {label} have two modes {formatting.percent(math.expm1(gap), 1)} apart"
 
 
 def environment(row: RowComparison, words: str) -> RowComparison:
@@ -146,6 +152,20 @@ def environment(row: RowComparison, words: str) -> RowComparison:
     if row.verdict == "inconclusive" and row.reason in ("throttled", "few_samples", "too_short"):
         return row
     return replace(row, verdict="inconclusive", reason="environment", words=words, direction="")
+
+
+def environment_changed(moved: Sequence[tuple[Measured, float]]) -> str:
+    """Return why the environment changed, from the rows of unchanged code that moved too far and by how much (log)."""
+    first, log_ratio = moved[0]
+    more = f" ({len(moved)} such rows)" if len(moved) > 1 else ""
+    return f"{first.variant} is the same code and {percent(log_ratio)}{more}: the environment changed"
+
+
+def harmless(row: RowComparison, settings: Settings) -> str:
+    """Return that a row's interval excludes the slowdown that fails a comparison; empty where it does not."""
+    if row.ratio is None or not row.ratio.excludes_above(1 + settings.max_regression):
+        return ""
+    return f"; a slowdown above {formatting.percent(settings.max_regression)} is ruled out"
 
 
 def percent(log_ratio: float) -> str:

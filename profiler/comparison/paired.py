@@ -6,8 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from profiler.analysis import formatting
 from profiler.comparison.escalation import Step, next_step
-from profiler.comparison.measured import Measured, doubt, environment, objection, percent, two_modes
+from profiler.comparison.measured import (
+    Measured,
+    doubt,
+    environment,
+    environment_changed,
+    harmless,
+    objection,
+    percent,
+    two_modes,
+)
 from profiler.comparison.model import CONFIRMATION_BASE, Design, Noise, RowComparison, Settings, Verdict
 from profiler.comparison.noise import Entry, NoiseTable, pair_entry
 from profiler.comparison.statistics import Judgement, holm, judge, t_quantile
@@ -84,12 +94,7 @@ def paired_rows(
     found = [next(verdicts) if row is None else row for row in rows]
     moved = [one for one in judged if identity and _moved_too_far(one, settings)]
     if moved:
-        first = moved[0]
-        words = (
-            f"{first.item.variant} is the same code and {percent(first.judgement.pooled.value)}"
-            + (f" ({len(moved)} such rows)" if len(moved) > 1 else "")
-            + ": the environment changed"
-        )
+        words = environment_changed([(one.item, one.judgement.pooled.value) for one in moved])
         return [environment(row, words) for row in found]
     return found
 
@@ -129,7 +134,7 @@ def _row(one: _Judged, adjusted: float | None, settings: Settings) -> RowCompari
     if judgement.outcome in ("flagged", "candidate"):
         return _flagged(row, one, adjusted, settings)
     if judgement.outcome == "unchanged":
-        words = f"the interval of {pooled.count} pairs lies within {settings.equivalence:.0%}"
+        words = f"the interval of {pooled.count} pairs lies within {formatting.percent(settings.equivalence)}"
         return replace(row, verdict="unchanged", reason="", words=words)
     modes = two_modes(item, pooled.value, settings)
     if modes is not None:
@@ -160,11 +165,8 @@ def _moved_too_far(one: _Judged, settings: Settings) -> bool:
 
 
 def _too_noisy(row: RowComparison, judgement: Judgement, settings: Settings) -> str:
-    assert row.ratio is not None
     assert row.detectable is not None
     seen_once = "a first look saw a change that fresh pairs did not; " if judgement.stage == "not_confirmed" else ""
     noisier = ", noisier than other kernels of its duration" if judgement.pooled.noisier else ""
     words = f"{seen_once}{row.pairs} pairs{noisier}: changes from {row.detectable * 100:.2g} % on would have been seen"
-    if row.ratio.excludes_above(1 + settings.max_regression):
-        words += f"; a slowdown above {settings.max_regression:.0%} is ruled out"
-    return words
+    return words + harmless(row, settings)

@@ -30,6 +30,7 @@ from profiler.worker_session import WorkerSession
 
 #: Samples of a variant and size in one process.
 SAMPLES: Mapping[Design, int] = {"two_process": 50, "in_process": 100}
+_NOTHING: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
 #: From this many cores on two workers start ahead: importing takes longer than short kernels do.
 MANY_CORES = 8
 #: From (row, its samples before, its samples after) to what it needs next.
@@ -78,9 +79,11 @@ def measure_sides(
     decide: Decide,
     workers: Callable[[], WorkerSession],
     helpers: Callable[[], str | None],
+    after_pair: Callable[[SideBySide], None] = lambda found: None,
 ) -> SideBySide:
     """Verify both sides and measure them until every row is decided; statuses and checks are in ``run``.
 
+    ``after_pair`` is given what there is after each pair.
     Raises ``WorkerUnusable`` where no worker can work here.
     """
     assert run.gpu is not None
@@ -92,7 +95,7 @@ def measure_sides(
         groups = identical_groups(run, merged)
         run.say(f"verify: {len(groups)} kernels of {len(run.alive())}")
         verify(run, session, groups, "before", library)
-        _measure_all(run, merged, found, decide, fresh, library)
+        _measure_all(run, merged, found, decide, fresh, library, after_pair)
         verify(run, fresh.take(more=False), groups, "after", library)
     return found
 
@@ -195,19 +198,31 @@ def same_code(run: Run, merged: Merged) -> set[Key]:
 
 
 def _measure_all(
-    run: Run, merged: Merged, found: SideBySide, decide: Decide, fresh: Fresh, helpers: str | None
+    run: Run,
+    merged: Merged,
+    found: SideBySide,
+    decide: Decide,
+    fresh: Fresh,
+    helpers: str | None,
+    after_pair: Callable[[SideBySide], None],
 ) -> None:
-    """Take pairs until no row needs another; a row that cannot be decided gets no more than was asked for it once."""
+    """Take pairs until no row needs another; a row that was asked for and brought no sample is not asked for again."""
     taken = {1: 0, 2: 0}
-    asked: set[tuple[Key, Step]] = set()
+    asked: dict[Key, int] = {}  # how many samples a row had when it was last measured
+    decided: dict[Key, tuple[int, Step]] = {}  # the same, when it was last decided: without new ones it stays so
     while True:
-        open_steps = {row: step for row, step in _steps(found, rows_of(run, merged), decide).items() if not step.done}
-        open_steps = {row: step for row, step in open_steps.items() if (row, step) not in asked}
+        have = _samples(found)
+        rows = rows_of(run, merged)
+        count = {row: sum(map(len, have.get(row, _NOTHING))) for row in rows}
+        new = [row for row in rows if row not in decided or decided[row][0] != count[row]]
+        decided |= {row: (count[row], decide(row, *have.get(row, _NOTHING))) for row in new}
+        steps = {row: decided[row][1] for row in rows}
+        open_steps = {row: step for row, step in steps.items() if not step.done and asked.get(row) != count[row]}
         if not open_steps:
             break
         stage = min(step.stage for step in open_steps.values())  # every search ends before the first confirmation
-        asked |= {(row, step) for row, step in open_steps.items() if step.stage == stage}
         wanted = {row: step.pairs for row, step in open_steps.items() if step.stage == stage}
+        asked |= {row: count[row] for row in wanted}
         for index in range(max(wanted.values())):
             living = set(rows_of(run, merged))
             rows = [row for row, pairs in wanted.items() if pairs > index and row in living]
@@ -217,14 +232,16 @@ def _measure_all(
             number = taken[stage] + (CONFIRMATION_BASE if stage == 2 else 0)
             taken[stage] += 1
             _measure_pair(run, merged, found, number, rows, fresh, helpers)
+            after_pair(found)
 
 
-def _steps(found: SideBySide, rows: Sequence[Key], decide: Decide) -> dict[Key, Step]:
-    samples: dict[str, dict[Key, list[dict[str, Any]]]] = {label: {} for label in LABELS}
+def _samples(found: SideBySide) -> dict[Key, tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Return the samples of each row, before and after."""
+    rows: dict[Key, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
     for sample in found.samples:
         label, _, name = str(sample["variant"]).partition(":")
-        samples[label].setdefault((name, str(sample["size"])), []).append(sample)
-    return {row: decide(row, *(samples[label].get(row, []) for label in LABELS)) for row in rows}
+        rows.setdefault((name, str(sample["size"])), ([], []))[LABELS.index(label)].append(sample)
+    return rows
 
 
 def _measure_pair(
@@ -269,4 +286,4 @@ def _measure_process(
 def _variants(run: Run, dims: Dims, rows: Sequence[Key], labels: Sequence[str]) -> list[Variant]:
     key = size_key(dims)
     names = {sided(label, name) for name, size in rows if size == key for label in labels}
-    return [variant for variant in run.alive() if variant.name in names]
+    return [variant for variant in run.alive() if variant.name in names] if names else []

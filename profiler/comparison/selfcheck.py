@@ -15,11 +15,10 @@ from typing import Any
 from scipy import stats
 
 from profiler.analysis.rundata import RunData
-from profiler.comparison.measured import Measured, ranked_rows
-from profiler.comparison.model import CONFIRMATION_BASE, CodeIdentity, Design, Settings
+from profiler.comparison.measured import of_samples, ranked_rows
+from profiler.comparison.model import CONFIRMATION_BASE, Design, Settings
 from profiler.comparison.noise import NoiseTable
 from profiler.comparison.paired import paired_rows
-from profiler.comparison.samples import side_of
 from profiler.frames import SKIPPED
 
 TRIALS = 200
@@ -85,7 +84,8 @@ def self_check(
     for trial in range(trials if samples else 0):
         generator = random.Random(f"{seed}/{trial}")
         split = _by_process if by_process else _within
-        items = [_item(key, split(rows, generator), settings) for key, rows in samples.items()]
+        sides = {key: split(rows, generator) for key, rows in samples.items()}
+        items = [of_samples(key, parts["before"], parts["after"], settings) for key, parts in sides.items()]
         verdicts = paired_rows(items, settings, table, design, identity=False)
         flags = [row.key for row in verdicts if row.verdict in _FLAGS]
         suspected += sum(row.verdict == "suspected" for row in verdicts)
@@ -154,10 +154,3 @@ def _within(rows: Sequence[Mapping[str, Any]], generator: random.Random) -> dict
             stage = _STAGES[index // 2 % 2]
             sides[_SIDES[index % 2]].append({**row, "process": stage + number})
     return sides
-
-
-def _item(key: tuple[str, str], sides: Mapping[str, Sequence[Mapping[str, Any]]], settings: Settings) -> Measured:
-    made = [side_of(sides[label], settings) for label in _SIDES]
-    if made[0].trimmed != made[1].trimmed:
-        made = [side_of(sides[label], settings, trimmed=True) for label in _SIDES]
-    return Measured(key[0], key[1], "", made[0], made[1], CodeIdentity())

@@ -28,9 +28,10 @@ def lines(found: SelfCheck, run: str, code: Exit) -> list[str]:
     said += [f"left out   {name} at {formatting.size(size)}: {why}" for (name, size), why in found.left_out.items()]
     if found.rows:
         said.append("note       the trials share samples, so the true interval is wider")
+    goal = f"more than {formatting.percent(GOAL)} of unchanged rows are flagged"
     outcome = {
-        Exit.OK: f"nothing shows that more than {GOAL:.1%} of unchanged rows are flagged",
-        Exit.SUSPECTED: f"more than {GOAL:.1%} of unchanged rows are flagged: noisier than the rule takes it for",
+        Exit.OK: f"nothing shows that {goal}",
+        Exit.SUSPECTED: f"{goal}: noisier than the rule takes it for",
         Exit.BROKEN: "nothing of this run can be split: it takes 20 samples of a row in one process",
     }
     return [*said, f"{outcome[code]} (exit {int(code)})"]
@@ -54,7 +55,8 @@ def to_json(found: SelfCheck) -> dict[str, Any]:
 
 def _rate(rate: Rate) -> str:
     low, high = rate.bounds
-    return f"{rate.count} of {rate.of} = {rate.value:.2%} [{low:.2%}, {high:.2%}]"
+    low_text, value, high_text = (formatting.percent(share, 2) for share in (low, rate.value, high))
+    return f"{rate.count} of {rate.of} = {value} [{low_text}, {high_text}]"
 
 
 def _rate_json(rate: Rate) -> dict[str, Any]:

@@ -15,16 +15,15 @@ from typing import Any
 
 from profiler import gpu, process
 from profiler.comparison import ledger
-from profiler.comparison.escalation import DONE, Step, next_step
+from profiler.comparison.escalation import DONE, Step
 from profiler.comparison.kept import FOLDER, Kept, keep
-from profiler.comparison.measured import Measured
+from profiler.comparison.measured import of_samples
 from profiler.comparison.merging import Key, Merged, design_of, merge, sided
-from profiler.comparison.model import CodeIdentity, Design, Settings
+from profiler.comparison.model import Design, Settings
 from profiler.comparison.noise import NoiseTable
-from profiler.comparison.paired import pair_noise, pairs_of
+from profiler.comparison.paired import pairs_of, step_of
 from profiler.comparison.rebuild import Side, stored_side
 from profiler.comparison.remeasure import SAMPLES, Decide, SideBySide, build_sides, measure_sides, same_code
-from profiler.comparison.samples import side_of
 from profiler.errors import Exit, LadderError
 from profiler.pipeline import worker_session
 from profiler.plan import make_run, run_id
@@ -158,16 +157,6 @@ def measured(
             raise
 
 
-def row_of(
-    key: Key, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], settings: Settings
-) -> Measured:
-    """Return a row's samples as the rule takes them: both sides with one statistic."""
-    sides = [side_of(rows, settings) for rows in (before, after)]
-    if sides[0].trimmed != sides[1].trimmed:
-        sides = [side_of(rows, settings, trimmed=True) for rows in (before, after)]
-    return Measured(key[0], key[1], "", sides[0], sides[1], CodeIdentity())
-
-
 def decide_by(settings: Settings, design: Design, table: NoiseTable, same: Collection[Key] = ()) -> Decide:
     """Return what says how many pairs a row still needs: the rule that judges it in the end, on the pairs so far.
 
@@ -175,14 +164,9 @@ def decide_by(settings: Settings, design: Design, table: NoiseTable, same: Colle
     """
 
     def decide(row: Key, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Step:
-        item = row_of(row, before, after, settings)
-        pairs = pairs_of(item)
-        if not pairs.first:
-            return Step(1, settings.pairs[0])
-        noise = pair_noise(item, table, design)
-        step = next_step(pairs.first, pairs.second, noise, item.delta(settings), settings)
-        enough = row in same and len(pairs.first) >= settings.pairs[0]  # a control: it cannot be flagged
-        return DONE if enough else step
+        item = of_samples(row, before, after, settings)
+        enough = row in same and len(pairs_of(item).first) >= settings.pairs[0]  # a control: it cannot be flagged
+        return DONE if enough else step_of(item, settings, table, design)
 
     return decide
 

@@ -13,8 +13,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from profiler.analysis import formatting
 from profiler.comparison.controls import Controls
-from profiler.comparison.measured import Measured, clock_alone, doubt, environment, objection, percent, two_modes
+from profiler.comparison.measured import (
+    Measured,
+    clock_alone,
+    doubt,
+    environment,
+    environment_changed,
+    harmless,
+    objection,
+    percent,
+    two_modes,
+)
 from profiler.comparison.model import Noise, RowComparison, Settings, Verdict
 from profiler.comparison.noise import Entry, NoiseTable, session_entries
 from profiler.comparison.statistics import Difference, holm, seen, t_quantile
@@ -47,12 +58,7 @@ def stored_rows(
     moved = [one for one in judged if _moved_too_far(one, settings, table)]
     found = [next(verdicts) if row is None else row for row in rows]
     if moved:
-        first = moved[0].item
-        words = (
-            f"{first.variant} is the same code and {percent(first.log_ratio)}"
-            + (f" ({len(moved)} such rows)" if len(moved) > 1 else "")
-            + ": the environment changed"
-        )
+        words = environment_changed([(one.item, one.item.log_ratio) for one in moved])
         return [environment(row, words) for row in found]
     return found
 
@@ -109,9 +115,8 @@ def _row(one: _Judged, adjusted: float | None, controls: Controls, settings: Set
     if flagged:
         return _flagged(row, one, controls, settings)
     if found.within(settings.equivalence):
-        return replace(
-            row, verdict="unchanged", reason="", words=f"the interval lies within {settings.equivalence:.0%}"
-        )
+        words = f"the interval lies within {formatting.percent(settings.equivalence)}"
+        return replace(row, verdict="unchanged", reason="", words=words)
     modes = two_modes(item, found.value, settings)
     if modes is not None:
         return replace(row, reason=modes[0], words=modes[1])
@@ -160,9 +165,6 @@ def _between(item: Measured) -> float:
 
 
 def _too_noisy(row: RowComparison, settings: Settings) -> str:
-    assert row.ratio is not None
     assert row.detectable is not None
     words = f"neither a change nor its absence is shown; changes from {row.detectable * 100:.2g} % on would have been"
-    if row.ratio.excludes_above(1 + settings.max_regression):
-        words += f"; a slowdown above {settings.max_regression:.0%} is ruled out"
-    return words
+    return words + harmless(row, settings)

@@ -19,7 +19,6 @@ _STYLES = {
 }  # fmt: skip
 _CAUSES, _CAUSES_VERBOSE = 3, 12
 _NAME = 60
-_EXPLAINED = frozenset({"regressed", "suspected", "improved", "counters_only"})
 
 
 def tables(comparison: Comparison, *, verbose: bool = False) -> Iterator[RenderableType]:
@@ -30,7 +29,9 @@ def tables(comparison: Comparison, *, verbose: bool = False) -> Iterator[Rendera
     rows = words.worst_first(comparison.rows)
     if rows:
         yield _Rows(rows)
-    causes = [_causes(row, _CAUSES_VERBOSE if verbose else _CAUSES) for row in rows if _explained(row)]
+    causes = [
+        _causes(row, _CAUSES_VERBOSE if verbose else _CAUSES) for row in rows if row.causes and words.shows_causes(row)
+    ]
     if causes:
         yield Group(*(part for block in causes for part in block))
     if verbose:
@@ -98,10 +99,6 @@ def _lines(row: RowComparison) -> Text:
     if any(numbers):
         text.append(f"\n  {' '.join(number for number in numbers if number)}")
     return text.append(f"\n  {row.words}") if row.words else text
-
-
-def _explained(row: RowComparison) -> bool:
-    return bool(row.causes) and (row.verdict in _EXPLAINED or row.explanation == "latent")
 
 
 def _causes(row: RowComparison, most: int) -> Iterator[Text]:

@@ -28,22 +28,6 @@ class Judged:
     learned: tuple[Entry, ...]
 
 
-def compare(
-    before: RunData,
-    after: RunData,
-    *,
-    names: tuple[str, str],
-    settings: Settings | None = None,
-    table: NoiseTable | None = None,
-    design: Design = "stored",
-    edited: Sequence[str] = (),
-) -> Comparison:
-    """Return the comparison of two runs; see :func:`judge_runs`."""
-    return judge_runs(
-        before, after, names=names, settings=settings, table=table, design=design, edited=edited
-    ).comparison
-
-
 def judge_runs(
     before: RunData,
     after: RunData,

@@ -65,6 +65,14 @@ _ORDER = (
 _UNITS = {"byte": "B", "register": "", "1": "", "inst": "", "sector": "", "block": "", "thread": "", "bit": " bit"}
 
 
+_MOVED = frozenset({"regressed", "suspected", "improved", "counters_only"})
+
+
+def shows_causes(row: RowComparison) -> bool:
+    """Whether an output tells a row's causes: it moved, its causes explain it, or they are a latent regression."""
+    return row.verdict in _MOVED or row.explanation in ("explained", "latent")
+
+
 def worst_first(rows: Sequence[RowComparison]) -> list[RowComparison]:
     """Return the rows by what they mean for the exit code, the largest slowdown first within a verdict."""
 

@@ -212,11 +212,12 @@ def _choose_method(
     seed: int,
     leader: Contender | None = None,
 ) -> None:
-    times = [_sample(contender, plan, device)["time_ns"] or 0.0 for _ in range(3)]
-    contender.estimate_ns = sorted(times)[1]
+    chosen = plan.methods.get(contender.name) if leader is None else leader.method
+    tries = 3 if chosen is None else 1  # an outlier must not choose the method; known, only the pace is wanted
+    times = [_sample(contender, plan, device)["time_ns"] or 0.0 for _ in range(tries)]
+    contender.estimate_ns = sorted(times)[tries // 2]
     contender.samples = max(MINIMUM_SAMPLES, min(plan.samples, int(SAMPLE_BUDGET_NS / max(contender.estimate_ns, 1.0))))
     contender.samples = min(contender.samples, plan.samples) if leader is None else leader.samples
-    chosen = plan.methods.get(contender.name) if leader is None else leader.method
     single = contender.estimate_ns >= GRAPH_BELOW_NS if chosen is None else chosen == "single"
     if not single and not contender.sets[0][0].originals:
         if leader is not None and contender.variant is not None and leader.sets[0][0] is contender.sets[0][0]:

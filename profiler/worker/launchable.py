@@ -52,6 +52,7 @@ class CudaVariant:
     def __init__(self, spec: Mapping[str, Any], problem: type[Problem], options: Mapping[str, str]) -> None:
         self._library = ctypes.CDLL(spec["library"], mode=ctypes.RTLD_LOCAL)
         self._fields = ctypes_fields(problem, spec["dtype"], options)
+        self._struct = type("Args", (ctypes.Structure,), {"_fields_": [(n, CTYPES[k]) for n, k in self._fields]})
         self._problem = problem
         self._contract = spec["dtype"]
         try:
@@ -67,8 +68,7 @@ class CudaVariant:
         """Return the variant bound to buffers, prepared; raises ``LaunchError``."""
         import torch
 
-        struct = type("Args", (ctypes.Structure,), {"_fields_": [(n, CTYPES[k]) for n, k in self._fields]})
-        args = struct()
+        args: Any = self._struct()
         scalars = {arg.name: arg for arg in self._problem.args if isinstance(arg, Scalar)}
         tensors = {**inputs, **outputs}
         for name, _ in self._fields:

@@ -19,15 +19,23 @@ CONTEXT_LOST = 70
 
 
 class Replies:
-    """Writes events to the reply descriptor, each whole: the pipe is unbuffered and a line is one write."""
+    """Writes events to the reply descriptor, whole lines only.
+
+    A sample is written together with the event behind it, the ``begin`` of the next one or ``done``: one write and one
+    awakening of the reader for both. What is about to be launched is always said before it is.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._held = ""
 
     def send(self, event: str, **fields: Any) -> None:
         """Write one event."""
         line = json.dumps({"event": event, **{k: finite(v) for k, v in fields.items()}}) + "\n"
-        data = line.encode()
+        if event == "sample":
+            self._held += line
+            return
+        data, self._held = (self._held + line).encode(), ""
         while data:
             data = data[os.write(self._fd, data) :]
 

@@ -24,7 +24,6 @@ _TONES = {
     "suspected": "warn", "inconclusive": "warn", "improved": "good", "unchanged": "good",
 }  # fmt: skip
 _MARKS = {"bad": "✕", "warn": "▲", "good": "●", "quiet": "○"}
-_EXPLAINED = frozenset({"regressed", "suspected", "improved", "counters_only"})
 #: Rows whose causes, sources and counters stand on the page; the JSON has all of them.
 MOST_EXPLAINED = 60
 #: Facts of a manifest that are shown side by side: label, then the path to each.
@@ -39,6 +38,10 @@ _FACTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Profiler's clock control", ("profile", "clock_control")), ("kernel-ladder", ("tool_version",)),
     ("Taken", ("created",)),
 )  # fmt: skip
+#: Facts that a comparison states itself, where no manifest is at hand, and what the page calls them.
+_STATED = {
+    "gpu": "GPU", "uuid": "GPU's identity", "driver": "Driver", "tool_version": "kernel-ladder", "created": "Taken",
+}  # fmt: skip
 Explained = tuple[RowComparison, Decomposition | None]
 
 
@@ -49,11 +52,7 @@ def row_id(row: RowComparison) -> str:
 
 def explained_rows(comparison: Comparison) -> list[RowComparison]:
     """Return the rows whose causes the page shows: those that moved, and latent regressions."""
-    rows = [
-        row
-        for row in words.worst_first(comparison.rows)
-        if row.verdict in _EXPLAINED or row.explanation == "latent" or row.diffs
-    ]
+    rows = [row for row in words.worst_first(comparison.rows) if words.shows_causes(row) or row.diffs]
     return rows[:MOST_EXPLAINED]
 
 
@@ -121,7 +120,6 @@ def _count_tone(text: str) -> str:
 def _row(row: RowComparison, explained: set[int]) -> dict[str, Any]:
     tone = "warn" if row.explanation == "latent" else _tone(row.verdict)
     cause = next((one for one in row.causes if not one.neutral), None)
-    moved = row.verdict in _EXPLAINED or row.explanation == "latent"
     return {
         "id": row_id(row),
         "name": row.variant,
@@ -146,7 +144,7 @@ def _row(row: RowComparison, explained: set[int]) -> dict[str, Any]:
         "noise": words.noise(row.noise),
         "identity": row.identity.code,
         "identity_words": row.identity.words,
-        "cause": cause.words if cause is not None and moved else "",
+        "cause": cause.words if cause is not None and words.shows_causes(row) else "",
         "link": f"why-{row_id(row)}" if id(row) in explained else "",
     }
 
@@ -228,14 +226,21 @@ def _facts(comparison: Comparison, before: RunData | None, after: RunData | None
     for name, path in _FACTS:
         old, new = (_at(manifest, path) for manifest in sides)
         if old or new:
-            differs = old != new and name != "Taken"  # two runs are never of the same moment
-            found.append({"name": name, "before": old or "unknown", "after": new or "unknown", "differs": differs})
+            found.append(_fact(name, old, new))
     stems = dict.fromkeys(key.partition(".")[2] for key in comparison.facts if "." in key)
     for stem in stems:
         old, new = (str(comparison.facts.get(f"{side}.{stem}") or "") for side in ("before", "after"))
-        if not any(row["name"] == stem for row in found):
-            found.append({"name": stem, "before": old or "unknown", "after": new or "unknown", "differs": old != new})
+        name = _STATED.get(stem, stem)
+        if not any(row["name"] == name for row in found):
+            found.append(_fact(name, old, new))
     return sorted(found, key=lambda row: not row["differs"])
+
+
+def _fact(name: str, old: str, new: str) -> dict[str, Any]:
+    differs = old != new and name != "Taken"  # two runs are never of the same moment
+    if name == "Taken":
+        old, new = (text.replace("T", " ").replace("+00:00", " UTC") for text in (old, new))
+    return {"name": name, "before": old or "unknown", "after": new or "unknown", "differs": differs}
 
 
 def _at(manifest: Mapping[str, Any], path: Sequence[str]) -> str:

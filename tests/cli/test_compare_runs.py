@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
@@ -370,6 +371,18 @@ def test_all_outputs_at_once(runs: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 
 # -- a run against itself
+
+
+def test_a_signal_means_afterwards_what_it_meant_before(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def mine(signum: int, frame: object) -> None:
+        raise AssertionError
+
+    earlier = signal.signal(signal.SIGTERM, mine)
+    try:
+        assert call(capsys, str(runs / "1-before"), str(runs / "1-before"))[0] == 0
+        assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
 
 
 def test_a_run_against_itself_prints_its_rate(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

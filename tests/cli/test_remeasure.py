@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from profiler import frames, gpu, pipeline, toolchain
-from profiler.cli import compare_runs, run_experiment
+from profiler.cli import compare_runs, render_report, run_experiment
 from profiler.comparison import remeasure
 from profiler.comparison.model import CONFIRMATION_BASE
 from profiler.run import Run
@@ -126,6 +126,8 @@ def test_a_slow_down_of_three_percent_is_found_and_kept(
     again, same, _ = call(capsys, str(kept))
     assert (again, same) == (code, document)
     assert call(capsys, f"compare/{kept.name}")[0] == code
+    assert render_report.main([str(kept)]) == 2  # two sides, each a run; the page of both is this command's
+    assert "compare_runs" in capsys.readouterr().err
     assert not (kept / "work").exists()
 
 

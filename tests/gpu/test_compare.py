@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from profiler import frames
-from profiler.cli import compare_runs
 from profiler.rundir import RunDir
-from tests.gpu.command import run_experiment
+from tests.gpu.command import document_of, run_command, run_experiment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
@@ -41,23 +39,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         assert done.returncode == 0, done.output
         (folder / "runs" / "delay").mkdir(parents=True, exist_ok=True)
-        Path(json.loads(done.stdout)["run"]).rename(folder / "runs" / "delay" / name)
+        Path(document_of(done)["run"]).rename(folder / "runs" / "delay" / name)
     for file in ("delay.cu", "delay_problem.py", "delay.yaml"):
         (folder / file).unlink()
     return folder / "runs"
 
 
-def compared(runs: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, Any], str]:
-    code = compare_runs.main(["1-before", "2-after", "--runs-dir", str(runs), "--json", *flags])
-    captured = capsys.readouterr()
-    return code, json.loads(captured.out), captured.err
+def compared(runs: Path, *flags: str) -> tuple[int, dict[str, Any], str]:
+    done = run_command("compare_runs", ["1-before", "2-after", "--runs-dir", str(runs), "--json", *flags])
+    return done.returncode, document_of(done), done.stderr
 
 
 @pytest.mark.parametrize("design", ["in_process", "two_process"])
-def test_three_percent_is_found_and_identical_code_is_not_flagged(
-    runs: Path, capsys: pytest.CaptureFixture[str], design: str
-) -> None:
-    code, document, err = compared(runs, capsys, "--remeasure", f"--{design.replace('_', '-')}")
+def test_three_percent_is_found_and_identical_code_is_not_flagged(runs: Path, design: str) -> None:
+    code, document, err = compared(runs, "--remeasure", f"--{design.replace('_', '-')}")
     rows = {row["variant"]: row for row in document["rows"]}
     assert (code, document["design"]) == (1, design), err
     assert (rows["changed"]["verdict"], rows["steady"]["verdict"]) == ("regressed", "unchanged")
@@ -72,8 +67,8 @@ def test_three_percent_is_found_and_identical_code_is_not_flagged(
         assert {row["status"] for row in frames.rows_of(run.frame("checks"))} == {"ok"}
 
 
-def test_two_stored_runs_only_suspect_it(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, document, _ = compared(runs, capsys)
+def test_two_stored_runs_only_suspect_it(runs: Path) -> None:
+    code, document, _ = compared(runs)
     verdict = {row["variant"]: row["verdict"] for row in document["rows"]}["changed"]
     assert code in (0, 4)
     assert verdict in ("suspected", "inconclusive", "unchanged")

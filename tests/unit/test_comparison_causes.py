@@ -216,6 +216,19 @@ def test_labels_follow_the_verdict() -> None:
     assert labelled("inconclusive", CONFLICTS, 1.0) == ""
 
 
+def test_a_change_that_its_verdict_leaves_open_is_explained_where_the_interval_shows_it() -> None:
+    def label(after: Planted, reason: str, ratio: float) -> str:
+        one = row(NAME, "inconclusive", ratio, reason=reason, identity=CodeIdentity("changed"))
+        return explain_row(one, BASE.run(), after.run()).explanation
+
+    for reason in ("bimodal", "clock", "noise"):
+        assert label(CONFLICTS, reason, 3.0) == "explained"
+        assert label(CONFLICTS, reason, 1.004) == ""  # the interval holds no change
+        assert label(CONFLICTS, reason, 0.8) == ""  # the fault points the other way
+        assert label(BASE, reason, 1.2) == ""  # and the environment is not accused
+    assert label(CONFLICTS, "environment", 3.0) == label(CONFLICTS, "controls", 3.0) == ""
+
+
 def test_without_counters_the_environment_is_not_accused() -> None:
     bare = replace(BASE, profiled=False)
     changed = row(NAME, "regressed", 1.3, identity=CodeIdentity("changed"))
