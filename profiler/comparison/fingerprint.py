@@ -42,6 +42,8 @@ WARNED: Mapping[str, str] = {
 KEYS: Mapping[str, str] = {**REFUSED, **WARNED}
 _ROW_KEYS = ("arch", "compiler", "dtype", "cache", "method", "versions")
 UNKNOWN = "unknown"
+#: Facts that older runs do not state: a difference is refused, one side's silence is only told.
+_YOUNG = ("mig", "ecc")
 
 
 def mismatches(
@@ -83,7 +85,8 @@ def _differ(
 ) -> list[Mismatch]:
     if before == after:
         return []
-    return [Mismatch(key, before or UNKNOWN, after or UNKNOWN, _action(key, allow), rows)]
+    action: Action = "warn" if key in _YOUNG and not (before and after) else _action(key, allow)
+    return [Mismatch(key, before or UNKNOWN, after or UNKNOWN, action, rows)]
 
 
 def _action(key: str, allow: Collection[str]) -> Action:

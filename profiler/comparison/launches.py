@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from profiler.analysis.rundata import Row, RunData, kernel_instance
+from profiler.analysis.kernel_names import kernel_function, kernel_instance
+from profiler.analysis.rundata import Row, RunData
 from profiler.comparison.model import Comparison, Mismatch, RowComparison, Settings
 
 How = Literal["mangled", "demangled", ""]
@@ -118,12 +119,12 @@ def compare_launches(
 def _alone(one: Match, matches: Sequence[Match]) -> RowComparison:
     launch = one.before or one.after
     assert launch is not None
-    function = kernel_instance(launch.demangled).partition("<")[0]
+    function = kernel_function(launch.demangled)
     others = [
         other.demangled
         for side in matches
         for other in ((side.after,) if one.after is None else (side.before,))
-        if other is not None and kernel_instance(other.demangled).partition("<")[0] == function
+        if other is not None and kernel_function(other.demangled) == function
     ]
     same = [text for text in others if kernel_instance(text) == kernel_instance(launch.demangled)]
     words = "AFTER has no such launch" if one.after is None else "BEFORE has no such launch"

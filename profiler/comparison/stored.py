@@ -115,7 +115,7 @@ def _row(one: _Judged, adjusted: float | None, controls: Controls, settings: Set
     if flagged:
         return _flagged(row, one, controls, settings)
     if found.within(settings.equivalence):
-        words = f"the interval lies within {formatting.percent(settings.equivalence)}"
+        words = f"the 90 % interval lies within {formatting.percent(settings.equivalence)}"
         return replace(row, verdict="unchanged", reason="", words=words)
     modes = two_modes(item, found.value, settings)
     if modes is not None:

@@ -501,6 +501,15 @@ def test_a_fact_of_one_side_alone_is_unknown_on_the_other() -> None:
     assert str(result.mismatches[0]) == "sm_count: 132 before, unknown after"
 
 
+@pytest.mark.parametrize("fact", ["mig", "ecc"])
+def test_what_an_older_run_does_not_state_is_told_and_refuses_nothing(fact: str) -> None:
+    result = held(run(set_manifest(f"gpu.{fact}", None)), run(set_manifest(f"gpu.{fact}", "off"), seed=1))
+    assert result.refused == ()
+    assert [str(one) for one in result.mismatches] == [f"{fact}: unknown before, off after"]
+    other = held(run(set_manifest(f"gpu.{fact}", "on")), run(set_manifest(f"gpu.{fact}", "off"), seed=1))
+    assert other.refused == (fact,)
+
+
 def test_a_fact_of_neither_side_is_said() -> None:
     change = set_manifest("gpu.mig", None)
     result = held(run(change), run(change, seed=1))
