@@ -60,11 +60,11 @@ _MAPS, _MORE = "map_a, map_b", "map_a, map_b, map_c"
 _SIMPLE = f"{_MAPS}, C, M, N, tiles_n, tiles_k"
 
 
-def _top(name: str, block: tuple[int, int], cluster: tuple[int, int], choices: str) -> Rung:
-    config = f"ladder::Cooperative<{block[0]}, {block[1]}, {choices.format(*cluster)}>"
-    balanced = choices.endswith("true, true") or choices.endswith("false, true")
+def _top(name: str, block: tuple[int, int], cluster: tuple[int, int], choices: str, *, balanced: bool = False) -> Rung:
+    config = f"ladder::Cooperative<{block[0]}, {block[1]}, {choices.format(*cluster)}, {str(balanced).lower()}>"
     arguments = f"{_MORE}, starts, order, tiles, tiles_k, shared"
-    return Rung(name, "cooperative.cuh", f"ladder::cooperative<{config}>", arguments, block, cluster, rows_of_c=16, balanced=balanced)
+    kernel = f"ladder::cooperative<{config}>"
+    return Rung(name, "cooperative.cuh", kernel, arguments, block, cluster, rows_of_c=16, balanced=balanced)
 
 
 RUNGS: tuple[Rung, ...] = (
@@ -80,16 +80,16 @@ RUNGS: tuple[Rung, ...] = (
     Rung("r07", "07_tma_store.cu", "r07::tma_store", f"{_MORE}, tiles_m, tiles_n, tiles_k", (128, 256), (2, 1)),
     Rung("r08", "08_even_rounds.cu", "r08::even_rounds", f"{_MORE}, order, tiles, tiles_k", (128, 256), (2, 1)),
     Rung("r09", "09_piecewise_store.cu", "r09::piecewise_store", f"{_MORE}, order, tiles, tiles_k", (128, 256), (2, 1)),
-    _top("below", (128, 256), (2, 1), "4, 2, {}, {}"),
-    _top("in_flight", (128, 256), (2, 1), "4, 2, {}, {}, 1, 1"),
-    _top("beside", (128, 256), (1, 2), "4, 2, {}, {}, 1, 2"),
+    _top("below", (128, 256), (2, 1), "4, 2, {}, {}, 0, 0, false"),
+    _top("in_flight", (128, 256), (2, 1), "4, 2, {}, {}, 1, 1, false"),
+    _top("beside", (128, 256), (1, 2), "4, 2, {}, {}, 1, 2, false"),
     _top("square", (128, 256), (2, 2), "4, 2, {}, {}, 1, 1, true"),
     _top("tall", (256, 128), (1, 2), "4, 2, {}, {}, 0, 0, true"),
-    _top("big", (256, 192), (2, 1), "3, 2, {}, {}, 1, 0"),
-    _top("small", (128, 128), (1, 1), "5, 1, {}, {}, 0, 3"),
-    _top("balanced", (128, 256), (2, 1), "4, 2, {}, {}, 0, 0, true, true"),
-    _top("balanced_small", (128, 128), (1, 1), "5, 1, {}, {}, 1, 1, false, true"),
-    _top("balanced_tall", (256, 128), (1, 2), "4, 2, {}, {}, 0, 0, false, true"),
+    _top("big", (256, 192), (2, 1), "3, 2, {}, {}, 1, 0, false"),
+    _top("small", (128, 128), (1, 1), "5, 1, {}, {}, 0, 3, false"),
+    _top("balanced", (128, 256), (2, 1), "4, 2, {}, {}, 0, 0, true", balanced=True),
+    _top("balanced_small", (128, 128), (1, 1), "5, 1, {}, {}, 1, 1, false", balanced=True),
+    _top("balanced_tall", (256, 128), (1, 2), "4, 2, {}, {}, 0, 0, false", balanced=True),
 )  # fmt: skip
 
 

@@ -3,8 +3,8 @@
 //
 // 512 tiles on 132 workers are 3.88 rounds: in the fourth, 16 workers have nothing to do, 3 % of the whole. There are
 // two ways out. Even rounds keep the number of rounds and take the fewest workers that need no more: 128, of which all
-// always work. A balanced end uses all 132: what is left after the last but two rounds, fewer than two tiles a worker, is
-// cut into equal ranges of steps along k, so that a worker begins in the middle of a tile and ends in the middle of
+// always work. A balanced end uses all 132: what is left after the last but two rounds, fewer than two tiles a worker,
+// is cut into equal ranges of steps along k, so that a worker begins in the middle of a tile and ends in the middle of
 // another. (The idea is Stream-K's, Osama et al. 2023, for the last rounds alone.)
 //
 // Plain C++ but for the markers, so that a test can compile it for the CPU.
@@ -35,15 +35,22 @@ __host__ __device__ constexpr int first_shared(int tiles, int steps, int workers
 //
 // In the shared part a worker has first the end of a tile (from > 0, handed over to the worker before it, which has the
 // beginning of that tile as its last part), then at most one whole tile, then the beginning of one (to < steps: it
-// adds what the worker after it hands over, and stores the sum). The giver is done with it long before the taker wants it.
-// kBalanced false: there is no shared part, and none of it costs anything.
+// adds what the worker after it hands over, and stores the sum). The giver is done with it long before the taker wants
+// it. kBalanced false: there is no shared part, and none of it costs anything.
 template <bool kBalanced>
 struct Walk {
     int tile, from, to;
     int left;  // steps of the shared range that come after this part; -1: the range is not begun
 
     __host__ __device__ __forceinline__ Walk(int worker, int workers, int tiles, int shared, int steps)
-        : tile(worker), from(0), to(steps), left(-1), worker(worker), workers(workers), tiles(tiles), shared(shared),
+        : tile(worker),
+          from(0),
+          to(steps),
+          left(-1),
+          worker(worker),
+          workers(workers),
+          tiles(tiles),
+          shared(shared),
           steps(steps) {
         if (kBalanced && tile >= shared) enter();
     }

@@ -1,7 +1,7 @@
 // The FP32 and tf32x3 kernels on a CPU: what they say in PTX, said again. Each CUDA thread is a thread of the host,
-// blocks run one after the other, the last one first (it waits for no other), on three multiprocessors, and copies are done at once: this checks indices, fragments, swizzles, predicates and
-// the counts of barriers (a wrong one hangs), not the order of asynchronous work, which hopper.hpp checks for the ring
-// of its kernels.
+// blocks run one after the other, the last one first (it waits for no other), on three multiprocessors, and copies are
+// done at once: this checks indices, fragments, swizzles, predicates and the counts of barriers (a wrong one hangs),
+// not the order of asynchronous work, which hopper.hpp checks for the ring of its kernels.
 #pragma once
 #include <barrier>
 #include <cmath>

@@ -189,12 +189,14 @@ def test_a_walk_takes_every_step_once(tmp_path: Path) -> None:
         said = subprocess.run([program, *words], capture_output=True, text=True, check=True, timeout=60).stdout
         (shared, even), *parts = [[int(word) for word in line.split()] for line in said.splitlines()]
         rounds = -(-tiles // most)
-        assert -(-tiles // even) == rounds and (even == 1 or -(-tiles // (even - 1)) > rounds)
+        assert -(-tiles // even) == rounds
+        assert even == 1 or -(-tiles // (even - 1)) > rounds
         done = sorted((tile, step) for _, tile, first, last, *_ in parts for step in range(first, last))
         assert done == [(tile, step) for tile in range(tiles) for step in range(steps)]
         counts = [sum(p[3] - p[2] for p in parts if p[0] == worker) for worker in range(most)]
         if tiles > most and tiles % most and (most - tiles % most) * steps >= most:  # at least a step is saved
-            assert tiles - shared == most + tiles % most and max(counts) - min(counts) <= 1
+            assert tiles - shared == most + tiles % most
+            assert max(counts) - min(counts) <= 1
         else:
             assert shared == tiles
         # What a worker gives is the first of its shared parts, and the worker before it takes it with its last.

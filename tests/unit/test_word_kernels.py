@@ -58,7 +58,8 @@ def compiled(
     program = folder / "program"
     argv = [
         "g++", "-std=c++20", "-O1", "-w", f"-I{EMULATOR}", f"-I{folder}", f"-I{folder / 'a' / 'b'}",
-        f"-DERROR={REAL_ERROR}", f"-DLAUNCHES={launches}", *flags, "-pthread", "-o", str(program), str(EMULATOR / "words_main.cpp"),
+        f"-DERROR={REAL_ERROR}", f"-DLAUNCHES={launches}", *flags, "-pthread", "-o", str(program),
+        str(EMULATOR / "words_main.cpp"),
     ]  # fmt: skip
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[:2000]

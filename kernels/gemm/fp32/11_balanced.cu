@@ -7,16 +7,16 @@
 // Changed  against 10_register_banks, whose main loop it keeps:
 //          - a block a multiprocessor; it walks over its tiles, whole ones first, then its equal share of what is left
 //            after the last but two rounds: a range of steps along k, which begins in the middle of a tile and ends in
-//            the middle of another (common/balanced.cuh). Sums of the first part go through L2 to the block that has the
-//            beginning of that tile, long before it wants them (common/hand_over.cuh);
+//            the middle of another (common/balanced.cuh). Sums of the first part go through L2 to the block that has
+//            the beginning of that tile, long before it wants them (common/hand_over.cuh);
 //          - copies run on from tile to tile: while a tile of C is stored, the first steps of the next one land.
-// Model    At 4096, 512 * 128 steps of 8192 FMA cycles on 132 blocks are 496.5 each in place of 512, 3.0 % less; at 8192
-//          3972 in place of 4096, 3.0 %. Handing over writes and reads 128 KB a block, 64 bytes a cycle: 4096 cycles,
-//          half a step. What the ring that never empties saves comes on top.
+// Model    At 4096, 512 * 128 steps of 8192 FMA cycles on 132 blocks are 496.5 each in place of 512, 3.0 % less; at
+//          8192 3972 in place of 4096, 3.0 %. Handing over writes and reads 128 KB a block, 64 bytes a cycle: 4096
+//          cycles, half a step. What the ring that never empties saves comes on top.
 // Tile     BM x BN x BK = 128 x 256 x 32, 256 threads, warps of 64 x 64, 4 stages: all as before.
-// Sizes    any M, N, K >= 1, layouts nn and nt: see Shape. Needs compute capability 9.0 for the copy engine. Where tiles
-//          stick out, there is but one round, or rounds are full, no tile is cut: then there are as few blocks as need
-//          no more rounds. One plan serves one launch at a time.
+// Sizes    any M, N, K >= 1, layouts nn and nt: see Shape. Needs compute capability 9.0 for the copy engine. Where
+//          tiles stick out, there is but one round, or rounds are full, no tile is cut: then there are as few blocks as
+//          need no more rounds. One plan serves one launch at a time.
 #include "gemm.h"
 
 #include <type_traits>
@@ -93,8 +93,8 @@ constexpr int kRowB = BN + (kTransposeB ? kPad : 0);
 constexpr int kBytesA = BK * kRowA * 4, kBytesB = BK * kRowB * 4;
 constexpr int kStage = (kBytesA + kBytesB + 127) / 128 * 128;  // the copy engine wants tiles at multiples of 128 bytes
 constexpr int kSharedBytes = STAGES * kStage;
-constexpr int kAhead = STAGES - 2;  // tiles: what a stage held has been read by all warps, two tiles later
-constexpr int kVectors = TM * TN / 4;      // of four sums a thread
+constexpr int kAhead = STAGES - 2;     // tiles: what a stage held has been read by all warps, two tiles later
+constexpr int kVectors = TM * TN / 4;  // of four sums a thread
 // Steps along k that writing and reading a tile of sums takes, 64 bytes a cycle.
 constexpr int kHandOverSteps = (2 * BM * BN * 4 / 64 + BM * BN * BK / 128 - 1) / (BM * BN * BK / 128);
 static_assert(kBytesA % 128 == 0, "B follows A");
@@ -353,7 +353,8 @@ static cudaError_t divide(Plan *plan, const Args &args) {
     plan->workers = plan->together.first < tiles ? most : ladder::even_workers(tiles, most);
     if (plan->together.first == tiles) return cudaSuccess;
     const size_t warps = static_cast<size_t>(most) * kWarps;
-    if (const cudaError_t error = cudaMalloc(&plan->together.sums, warps * kVectors * 32 * sizeof(float4))) return error;
+    if (const cudaError_t error = cudaMalloc(&plan->together.sums, warps * kVectors * 32 * sizeof(float4)))
+        return error;
     if (const cudaError_t error = cudaMalloc(&plan->together.flags, warps * sizeof(uint32_t))) return error;
     if (const cudaError_t error = cudaMemset(plan->together.flags, 0, warps * sizeof(uint32_t))) return error;
     return cudaStreamSynchronize(cudaStreamLegacy);

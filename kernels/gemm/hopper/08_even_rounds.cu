@@ -3,14 +3,17 @@
 // Idea     4096 and 8192 are 256 and 1024 pairs of tiles, for 66 clusters 3.88 and 15.5 rounds, so 4 and 16: as many as
 //          for 64. With 64, all rounds are full, and a Hilbert curve makes each of them a square of 8 x 8 pairs, beside
 //          the one before: of both operands together 16 panels of 256 rows pass through L2 in a round, the fewest there
-//          can be. Four multiprocessors are idle, and the power that they and the bytes would have drawn goes into the
-//          clock, which under a cap is what a tensor kernel lives on.
+//          can be; 66 in a row of the curve touch 19 or 20. At 8192, where a round's panels (64 MB) are more than L2,
+//          those are the bytes that come from DRAM: 1.02 GB in place of 1.25. Four multiprocessors are idle, and the
+//          power that they and the bytes would have drawn goes into the clock, which under a cap is what a tensor
+//          kernel lives on.
 // Changed  against 07_tma_store: the fewest clusters that need no more rounds (common/balanced.cuh); the order is a
 //          table in device memory, made once by `prepare` (4 KB at 8192), from which each role reads a word a tile.
 // Measured of cuBLAS BF16, H200, one process (the kernel of rung 10): 132 blocks 1.004 at 4096 and 1.017 at 8192, 128
-//          blocks 1.014 and 1.029; in cycles the same within 0.5 %, the clock 1.1 and 1.7 % higher. The curve alone, with
-//          132 blocks, paid nothing (1.002 and 1.025 against 1.004 and 1.027 of bands): its rounds were no squares.
-//          With 128, sustained, 16 x 4 pairs (bands of 16) take 2.4 % more time than 8 x 8 along the curve.
+//          blocks 1.014 and 1.029; in cycles the same within 0.5 %, the clock 1.1 and 1.7 % higher. The curve alone,
+//          with 132 blocks, paid nothing (1.002 and 1.025 against 1.004 and 1.027 of bands): its rounds were no
+//          squares. With 128, sustained, 16 x 4 pairs (bands of 16) take 2.1 to 2.5 % more time than 8 x 8 along the
+//          curve.
 // Tile     128 x 256 x 64 a block, 256 x 256 x 64 a cluster of two; STAGES = 3: 3 * 48 + 64 = 208 KB.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M; up to 65536 pairs of tiles each way.
 #include "gemm.h"

@@ -3,8 +3,8 @@
 // Idea     The buffer of rung 7 holds the whole tile of C, 64 KB, for an instant in each tile; that is more than a
 //          stage of the ring, which works all the time. Pieces of 64 x 64 need only as many buffers as hide the copy of
 //          the last piece behind the writing of the next: two for each warpgroup, 32 KB in all.
-// Changed  against 08_even_rounds: BUFFERS = 2 pieces for each warpgroup, used in turn; before a piece is written, the copy
-//          that left from the same buffer, BUFFERS copies ago, must have read it. STAGES = 4.
+// Changed  against 08_even_rounds: BUFFERS = 2 pieces for each warpgroup, used in turn; before a piece is written, the
+//          copy that left from the same buffer, BUFFERS copies ago, must have read it. STAGES = 4.
 // Measured in the kernel of rung 10 with 128 blocks, H200, BF16: against three stages and a whole tile of C, 0.1 % less
 //          time at 4096 and 0.8 % at 8192 in single launches, 0.7 and 0.6 % sustained; with 132 blocks, where each
 //          round ends unevenly, nothing. One buffer in place of two costs 0.6 %.

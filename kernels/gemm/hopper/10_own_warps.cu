@@ -6,12 +6,13 @@
 //          microsecond of latencies in a row (order of the tiles, maps, first tiles, all from DRAM), which may overlap.
 // Changed  against 09_piecewise_store: boxes of C of 16 rows, one order of a warp each; the first tiles of the order as
 //          a parameter; maps and the first stages on their way to L2 before the cluster has met; loads ask L2 for 256
-//          bytes at once (PROMOTION), as a row of 128 bytes of a tile is followed by the next k. All choices are open, as
-//          macros: cooperative.cuh.
+//          bytes at once (PROMOTION), as a row of 128 bytes of a tile is followed by the next k. All choices are open,
+//          as macros: cooperative.cuh.
 // Measured of cuBLAS, H200, one process, single cold launches and sustained: BF16 1.021 and 1.014 at 4096, 1.033 and
 //          1.033 at 8192; FP16 1.020 and 1.011, 1.046 and 1.039. What was tried against it, BF16, 4096 and 8192:
 //          - IN_FLIGHT 1 (products of the next stage are issued before those of this one have ended, which frees stages
-//            late): 1.019 and 1.033 single, 1.015 and 1.030 sustained. Two warpgroups keep the tensor cores busy anyway;
+//            late): 1.019 and 1.033 single, 1.015 and 1.030 sustained. Two warpgroups keep the tensor cores busy
+//            anyway;
 //          - STAGGER 1, 2 (one warpgroup runs ahead, so that one stores while the other multiplies): nothing, as both
 //            share each stage of the ring, and the one ahead soon waits for the other to free it;
 //          - bands of 8 pairs in place of the curve (HILBERT 0): 1.024 and 1.041 single, but 1.007 and 1.029 sustained:
@@ -24,11 +25,13 @@
 //          4, so 5 and 18 rounds in place of 4 and 16; 256 x 192 0.924 and 1.000: 11 rounds of which 0.6 is empty.
 // Open     (unmeasured; hopper_tuning.yaml has the points)
 //          - ZIGZAG: k runs back in every other round. Of the 64 MB that a round reads at 8192, the next one needs half
-//            again, and what L2 (60 MB) still holds of it are the last values of k: read first, they hit. That is up to
-//            a quarter fewer bytes from DRAM;
+//            again, and what L2 still holds of it are the last values of k: read first, they hit. With an L2 that keeps
+//            the last 30, 40 or 50 MB, 870, 830 or 770 MB come from DRAM in place of 1020. At 4096, where a round's
+//            panels are 32 MB, nothing;
 //          - BALANCED: all 132 blocks, the last two rounds cut along k (common/balanced.cuh): 3.88 and 15.5 rounds in
-//            place of 4 and 16, for a tile of sums that each block writes and reads, about 4 steps of k. In cycles 1.4 and
-//            2.8 % less; under a power cap, where the rate goes with the number of multiprocessors to the 2/3, 1 and 2 %.
+//            place of 4 and 16, for a tile of sums that each block writes and reads, about 4 steps of k. In cycles 1.4
+//            and 2.8 % less; under a power cap, where the rate goes with the number of multiprocessors to the 2/3, 1
+//            and 2 %.
 // Tile     BM x BN = 128 x 256, BK 64; 4 * 48 + 2 * 2 * 8 = 224 KB of 227.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M; up to 65536 tiles of a cluster each way.
 #include "gemm.h"

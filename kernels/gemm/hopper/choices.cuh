@@ -33,9 +33,9 @@ struct ShapeChoice {
 constexpr Choice kCurve{Choice::kHilbert, 0, 0, CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
 
 constexpr ShapeChoice kShapes[] = {
-    {1024, 1024, 1024, Kernel::kSmall, kCurve, 0, 0}, {2048, 2048, 2048, Kernel::kBelow, kCurve, 0, 0},
+    {1024, 1024, 1024, Kernel::kSmall, kCurve, 0, 0},         {2048, 2048, 2048, Kernel::kBelow, kCurve, 0, 0},
     {4096, 4096, 4096, Kernel::kBelow, kCurve, 1.021, 1.020}, {4096, 4096, 7168, Kernel::kBelow, kCurve, 0, 0},
-    {8192, 1024, 4096, Kernel::kBelow, kCurve, 0, 0}, {1024, 8192, 4096, Kernel::kBelow, kCurve, 0, 0},
+    {8192, 1024, 4096, Kernel::kBelow, kCurve, 0, 0},         {1024, 8192, 4096, Kernel::kBelow, kCurve, 0, 0},
     {8192, 8192, 8192, Kernel::kBelow, kCurve, 1.033, 1.046},
 };
 

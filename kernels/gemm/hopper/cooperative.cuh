@@ -117,7 +117,8 @@ __device__ __forceinline__ void produce(const typename Config::Stages &ring, con
 // Each warp stores its own 16 rows of a piece, as soon as it has them: it waits for no other.
 constexpr int kWarpRows = 16;
 
-// The sums of a consumer warp go to another block, or come from there and are added. `sums` is this lane's first vector.
+// The sums of a consumer warp go to another block, or come from there and are added. `sums` is this lane's first
+// vector.
 template <class Config>
 __device__ __forceinline__ void give(const float (&d)[Config::kBlocks64][Config::kBlockN / 2], float4 *sums,
                                      uint32_t *flag) {
@@ -260,8 +261,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 
     if (group == 0) {
         give_up_registers<40>();
-        if (warp == 0)
-            produce<Config>(ring, map_a, map_b, starts, order, at, step, tiles_k, place_m, place_n);
+        if (warp == 0) produce<Config>(ring, map_a, map_b, starts, order, at, step, tiles_k, place_m, place_n);
     } else {
         take_registers<232>();
         consume<Config>(ring, map_c, order, at, shared_tiles, tiles_k, place_m, place_n, group, warp % 4);
@@ -297,12 +297,15 @@ cudaError_t plan_cooperative(Plan *plan, const Args &args, const Choice &choice)
             resident_clusters(&clusters, kernel, Config::kCluster, Config::kThreads, Config::kSharedBytes))
         return error;
     const int tiles = plan->tiles_m * plan->tiles_n;
-    clusters = std::min(clusters, FirstTiles::kMost / 2);  // a balanced end may begin with any of the first 2 * clusters
+    // A balanced end may begin with any of the first 2 * clusters tiles.
+    clusters = std::min(clusters, FirstTiles::kMost / 2);
     if (choice.most_blocks > 0) clusters = std::min(clusters, std::max(1, choice.most_blocks / Config::kCluster));
-    plan->shared.first = Config::kBalanced ? first_shared(tiles, plan->tiles_k, clusters, Config::kHandOverSteps) : tiles;
+    plan->shared.first =
+        Config::kBalanced ? first_shared(tiles, plan->tiles_k, clusters, Config::kHandOverSteps) : tiles;
     if (choice.most_blocks == 0 && plan->shared.first == tiles) clusters = even_workers(tiles, clusters);
     plan->blocks = Config::kCluster * std::min(clusters, tiles);
-    if (plan->shared.first < tiles) return plan_sums(plan, plan->blocks * Config::kConsumerWarps, Config::kVectors * 32);
+    if (plan->shared.first < tiles)
+        return plan_sums(plan, plan->blocks * Config::kConsumerWarps, Config::kVectors * 32);
     return cudaSuccess;
 }
 
