@@ -33,10 +33,11 @@ __host__ __device__ constexpr int first_shared(int tiles, int steps, int workers
 //
 //     for (Walk at(...); at.more(); at.advance()) steps at.from to at.to - 1 of tile at.tile
 //
-// In the shared part a worker has first the end of a tile (from > 0, handed over to the worker before it, which has the
+// In the shared part a worker has first the end of a tile (from > 0, handed over to the worker after it, which has the
 // beginning of that tile as its last part), then at most one whole tile, then the beginning of one (to < steps: it
-// adds what the worker after it hands over, and stores the sum). The giver is done with it long before the taker wants
-// it. kBalanced false: there is no shared part, and none of it costs anything.
+// adds what the worker before it hands over, and stores the sum). The giver is done with it long before the taker wants
+// it, and nobody waits for a worker that starts later, as ranges are dealt out from the last worker to the first.
+// kBalanced false: there is no shared part, and none of it costs anything.
 template <bool kBalanced>
 struct Walk {
     int tile, from, to;
@@ -77,7 +78,7 @@ struct Walk {
     // Ranges differ by a step at most; the longer ones come first.
     __host__ __device__ __forceinline__ void enter() {
         const unsigned all = static_cast<unsigned>(tiles - shared) * steps;
-        const unsigned each = all / workers, longer = all % workers, mine = worker;
+        const unsigned each = all / workers, longer = all % workers, mine = workers - 1 - worker;
         const unsigned first = each * mine + (mine < longer ? mine : longer), length = each + (mine < longer ? 1 : 0);
         tile = shared + static_cast<int>(first / steps);
         from = static_cast<int>(first % steps);

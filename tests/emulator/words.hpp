@@ -1,5 +1,5 @@
 // The FP32 and tf32x3 kernels on a CPU: what they say in PTX, said again. Each CUDA thread is a thread of the host,
-// blocks run one after the other, the last one first (it waits for no other), on three multiprocessors, and copies are
+// blocks run one after the other, on three multiprocessors, and copies are
 // done at once: this checks indices, fragments, swizzles, predicates and the counts of barriers (a wrong one hangs),
 // not the order of asynchronous work, which hopper.hpp checks for the ring of its kernels.
 #pragma once
@@ -87,7 +87,7 @@ T *at(uint32_t address) {  // other __shared__ variables lie elsewhere, at negat
 inline std::unique_ptr<std::barrier<>> block, warps[32], groups[8];
 
 inline void launch(unsigned grid, unsigned threads, int, const std::function<void()> &kernel) {
-    for (unsigned b = grid; b-- > 0;) {
+    for (unsigned b = 0; b < grid; ++b) {
         std::memset(shared, 0xff, sizeof shared);  // NaN
         block = std::make_unique<std::barrier<>>(threads);
         for (unsigned w = 0; w < threads / 32; ++w) warps[w] = std::make_unique<std::barrier<>>(32);

@@ -101,8 +101,8 @@ MISTAKES = [
     ("step_too_long", "r03", "wgmma.cuh", "kStepAlongK = 32 / 16", "kStepAlongK = 64 / 16"),
     ("share_misplaced", "square", "cooperative.cuh", "tile_bytes(place_m * Config::kBoxN)",
      "tile_bytes(place_n * Config::kBoxN)"),
-    ("sums_of_the_wrong_block", "balanced", "cooperative.cuh", "own + Config::kCluster * Config::kConsumerWarps",
-     "own + Config::kConsumerWarps"),
+    ("sums_of_the_wrong_block", "balanced", "cooperative.cuh", "own - Config::kCluster * Config::kConsumerWarps",
+     "own - Config::kConsumerWarps"),
     ("flag_left_up", "balanced", "cooperative.cuh", "    lower_flag(flag);", ""),
     ("range_begins_with_old_sums", "balanced", "cooperative.cuh", "kStageStep, k > at.from)", "kStageStep, k > 0)"),
     ("wrong_blocks_told", "square", "cooperative.cuh", "lane / Config::kClusterM == place_n);",
@@ -199,7 +199,7 @@ def test_a_walk_takes_every_step_once(tmp_path: Path) -> None:
             assert max(counts) - min(counts) <= 1
         else:
             assert shared == tiles
-        # What a worker gives is the first of its shared parts, and the worker before it takes it with its last.
-        given = {(p[0] - 1, p[1], p[2]) for p in parts if p[4]}
+        # What a worker gives is the first of its shared parts, and the worker after it takes it with its last.
+        given = {(p[0] + 1, p[1], p[2]) for p in parts if p[4]}
         assert given == {(p[0], p[1], p[3]) for p in parts if p[5]}
         assert not any(p[4] and p[5] for p in parts)

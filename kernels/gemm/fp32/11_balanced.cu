@@ -267,15 +267,15 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         // Among those that hand over. Kept, here and below: what depends on it would be computed before the loop, for
         // which registers are short.
         const uint32_t own = ladder::kept(blockIdx.x * kWarps + warp);
-        if (at.gives()) {  // to the block before this one
+        if (at.gives()) {  // to the block after this one
             float4 *sums = together.sums + own * (kVectors * 32) + lane;
 #pragma unroll
             for (int v = 0; v < kVectors; ++v) ladder::give_words(sums + v * 32, four(v * 4 / TN, v * 4 % TN));
             ladder::raise_flag(together.flags + own);
         } else {
-            if (at.takes()) {  // from the one after it
-                const float4 *sums = together.sums + (own + kWarps) * (kVectors * 32) + lane;
-                ladder::wait_given(together.flags + own + kWarps);
+            if (at.takes()) {  // from the one before it
+                const float4 *sums = together.sums + (own - kWarps) * (kVectors * 32) + lane;
+                ladder::wait_given(together.flags + own - kWarps);
 #pragma unroll
                 for (int v = 0; v < kVectors; ++v) {
                     const float4 given = ladder::take_words(sums + v * 32);
@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
                     sum[0] += given.x, sum[1] += given.y, sum[2] += given.z, sum[3] += given.w;
                     if (v % 4 == 3) __syncwarp();  // no more are on their way: registers
                 }
-                ladder::lower_flag(together.flags + own + kWarps);
+                ladder::lower_flag(together.flags + own - kWarps);
             }
             const Place tile(at.tile, tiles_m, tiles_n);
             const int64_t first_row = int64_t{tile.m} * BM + ladder::kept(my_row);

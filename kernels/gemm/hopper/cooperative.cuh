@@ -198,12 +198,12 @@ __device__ __forceinline__ void consume(const typename Config::Stages &ring, con
         if constexpr (Config::kBalanced) {
 #pragma unroll
             for (int i = 0; i < Config::kBlocks64; ++i) pin(d[i]);
-            if (at.gives()) {  // to the cluster before this one
+            if (at.gives()) {  // to the cluster after this one
                 give<Config>(d, shared.sums + own * (Config::kVectors * 32) + lane, shared.flags + own);
                 continue;
             }
-            if (at.takes()) {  // from the one after it
-                const int theirs = own + Config::kCluster * Config::kConsumerWarps;
+            if (at.takes()) {  // from the one before it
+                const int theirs = own - Config::kCluster * Config::kConsumerWarps;
                 take<Config>(d, shared.sums + theirs * (Config::kVectors * 32) + lane, shared.flags + theirs);
             }
         }
