@@ -28,7 +28,7 @@ struct ShapeChoice {
 };
 
 // The number of blocks is not in the table: the fewest that need no more rounds, for each shape (128 at 2048, 4096 and
-// 8192), is worth 1.0 and 1.2 % at 4096 and 8192 over all 132. Bands of 8 would be 0.3 and 0.7 % faster in single
+// 8192), is worth 0.9 and 1.2 % at 4096 and 8192 over all 132. Bands of 8 would be 0.3 and 0.7 % faster in single
 // launches, and 0.6 and 0.4 % slower sustained.
 constexpr Choice kCurve{Choice::kHilbert, 0, 0, CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
 
