@@ -43,6 +43,7 @@ class Rung:
     threads: int = 384
     persistent: bool = True
     rows_of_c: int = 64  #: of a piece that is stored at once
+    balanced: bool = False  #: whether tiles are shared along k
 
     @property
     def run(self) -> str:
@@ -51,7 +52,7 @@ class Rung:
         call = f"({self.kernel}({self.arguments}))"
         return (
             f"RUN({self.name}, {below * beside}, {m}, {n}, {m // beside}, {n // below}, {self.threads}, "
-            f"{m * below}, {n * beside}, {int(self.persistent)}, {self.rows_of_c}, {call})"
+            f"{m * below}, {n * beside}, {int(self.persistent)}, {self.rows_of_c}, {int(self.balanced)}, {call})"
         )
 
 
@@ -59,10 +60,11 @@ _MAPS, _MORE = "map_a, map_b", "map_a, map_b, map_c"
 _SIMPLE = f"{_MAPS}, C, M, N, tiles_n, tiles_k"
 
 
-def _top(name: str, block: tuple[int, int], cluster: tuple[int, int], choices: str) -> Rung:
-    config = f"ladder::Cooperative<{block[0]}, {block[1]}, {choices.format(*cluster)}>"
-    arguments = f"{_MORE}, starts, order, tiles, tiles_k"
-    return Rung(name, "cooperative.cuh", f"ladder::cooperative<{config}>", arguments, block, cluster, rows_of_c=16)
+def _top(name: str, block: tuple[int, int], cluster: tuple[int, int], choices: str, *, balanced: bool = False) -> Rung:
+    config = f"ladder::Cooperative<{block[0]}, {block[1]}, {choices.format(*cluster)}, {str(balanced).lower()}>"
+    arguments = f"{_MORE}, starts, order, tiles, tiles_k, shared"
+    kernel = f"ladder::cooperative<{config}>"
+    return Rung(name, "cooperative.cuh", kernel, arguments, block, cluster, rows_of_c=16, balanced=balanced)
 
 
 RUNGS: tuple[Rung, ...] = (
@@ -76,15 +78,18 @@ RUNGS: tuple[Rung, ...] = (
         (128, 256), (2, 1),
     ),
     Rung("r07", "07_tma_store.cu", "r07::tma_store", f"{_MORE}, tiles_m, tiles_n, tiles_k", (128, 256), (2, 1)),
-    Rung("r08", "08_hilbert.cu", "r08::hilbert", f"{_MORE}, order, tiles, tiles_k", (128, 256), (2, 1)),
+    Rung("r08", "08_even_rounds.cu", "r08::even_rounds", f"{_MORE}, order, tiles, tiles_k", (128, 256), (2, 1)),
     Rung("r09", "09_piecewise_store.cu", "r09::piecewise_store", f"{_MORE}, order, tiles, tiles_k", (128, 256), (2, 1)),
-    Rung("r10", "10_in_flight.cu", "r10::in_flight", f"{_MORE}, order, tiles, tiles_k", (128, 256), (2, 1)),
-    _top("below", (128, 256), (2, 1), "4, 2, {}, {}, 1, 1"),
-    _top("beside", (128, 256), (1, 2), "4, 2, {}, {}, 1, 2"),
-    _top("square", (128, 256), (2, 2), "4, 2, {}, {}, 1, 1"),
-    _top("tall", (256, 128), (1, 2), "4, 2, {}, {}, 1, 1"),
-    _top("big", (256, 192), (2, 1), "3, 2, {}, {}, 1, 0"),
-    _top("small", (128, 128), (1, 1), "5, 1, {}, {}, 0, 3"),
+    _top("below", (128, 256), (2, 1), "4, 2, {}, {}, 0, 0, false"),
+    _top("in_flight", (128, 256), (2, 1), "4, 2, {}, {}, 1, 1, false"),
+    _top("beside", (128, 256), (1, 2), "4, 2, {}, {}, 1, 2, false"),
+    _top("square", (128, 256), (2, 2), "4, 2, {}, {}, 1, 1, true"),
+    _top("tall", (256, 128), (1, 2), "4, 2, {}, {}, 0, 0, true"),
+    _top("big", (256, 192), (2, 1), "3, 2, {}, {}, 1, 0, false"),
+    _top("small", (128, 128), (1, 1), "5, 1, {}, {}, 0, 3, false"),
+    _top("balanced", (128, 256), (2, 1), "4, 2, {}, {}, 0, 0, true", balanced=True),
+    _top("balanced_small", (128, 128), (1, 1), "5, 1, {}, {}, 1, 1, false", balanced=True),
+    _top("balanced_tall", (256, 128), (1, 2), "4, 2, {}, {}, 0, 0, false", balanced=True),
 )  # fmt: skip
 
 
@@ -125,8 +130,9 @@ def _unchanged(_: str, text: str) -> str:
 
 def _sources() -> Iterator[tuple[str, str]]:
     common = KERNELS / "common"
-    for name in ("async_copy.cuh", "cluster.cuh", "stmatrix.cuh", "tma.cuh", "tensor_map.cuh"):
+    for name in ("async_copy.cuh", "cluster.cuh", "stmatrix.cuh", "tma.cuh", "tensor_map.cuh", "hand_over.cuh"):
         yield f"common/{name}", '#pragma once\n#include "hopper.hpp"\n'
+    yield "common/balanced.cuh", (common / "balanced.cuh").read_text(encoding="utf-8")
     yield "common/mbarrier.cuh", without_ptx((common / "mbarrier.cuh").read_text(encoding="utf-8"))
     text = (common / "wgmma.cuh").read_text(encoding="utf-8")
     first, last = text.index("#define LADDER_REGISTERS_32"), text.index("// Register budget")

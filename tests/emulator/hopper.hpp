@@ -32,6 +32,11 @@ struct __nv_bfloat162 {
 };
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) { return {emu::rounded(x), emu::rounded(y)}; }
 
+struct float4 {
+    float x, y, z, w;
+};
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+
 struct CUtensorMap {  // of a matrix of 16-bit values, in boxes of box_rows x 64
     uint16_t *first;
     int64_t rows, columns;
@@ -149,6 +154,24 @@ void wait_stores_read() {
     }
 }
 inline void publish_to_copies() {}
+
+// ---- hand_over.cuh ----
+inline void give_words(float4 *to, float4 four) { *to = four; }
+inline float4 take_words(const float4 *from) { return *from; }
+inline void raise_flag(uint32_t *flag) {
+    emu::meet_warp();
+    if (emu::lane() != 0) return;
+    if (*flag != 0) emu::fail("a flag is raised that nobody has lowered");
+    *flag = 1;
+}
+inline void wait_given(const uint32_t *flag) {
+    emu::block_until([flag] { return *flag != 0; });
+    emu::meet_warp();
+}
+inline void lower_flag(uint32_t *flag) {
+    emu::meet_warp();
+    if (emu::lane() == 0) *flag = 0;
+}
 
 // ---- stmatrix.cuh ----
 inline void store_matrices(uint32_t shared, uint32_t v0, uint32_t v1, uint32_t v2, uint32_t v3) {

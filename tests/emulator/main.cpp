@@ -17,8 +17,9 @@ int main(int count, char **words) {
         return CUtensorMap{of.data(), rows, columns, box};
     };
     int at = 0;
+    uint32_t left_up = 0;
 #define RUN(NAME, CLUSTER, BLOCK_M, BLOCK_N, BOX_M, BOX_N, THREADS, CLUSTER_TILE_M, CLUSTER_TILE_N, PERSISTENT,   \
-            ROWS_C, CALL)                                                                                         \
+            ROWS_C, BALANCED, CALL)                                                                               \
     if (at++ == which) {                                                                                          \
         const CUtensorMap map_a = map(a, M, K, BOX_M), map_b = map(b, N, K, BOX_N), map_c = map(c, M, N, ROWS_C); \
         const int tiles_k = (K + 63) / 64, tiles_m = (M + (CLUSTER_TILE_M) - 1) / (CLUSTER_TILE_M);               \
@@ -28,13 +29,20 @@ int main(int count, char **words) {
         ladder::FirstTiles starts{};                                                                              \
         std::copy_n(order, std::min<size_t>(table.size(), ladder::FirstTiles::kMost), starts.tile);               \
         const uint32_t at_once = PERSISTENT ? std::min<uint32_t>(clusters, tiles) : tiles;                        \
+        ladder::Shared shared{BALANCED ? ladder::first_shared(tiles, tiles_k, at_once, 0) : tiles};               \
+        std::vector<float4> sums(BALANCED ? at_once * (CLUSTER) * 8 * 64 * 32 : 0);                               \
+        std::vector<uint32_t> flags(BALANCED ? at_once * (CLUSTER) * 8 : 0);                                      \
+        shared.sums = sums.data(), shared.flags = flags.data();                                                   \
+        std::printf("%d of %d tiles are shared\n", tiles - shared.first, tiles);                                  \
         (void)map_c, (void)starts, (void)tiles_k;                                                                 \
         emu::launch(at_once * (CLUSTER), CLUSTER, THREADS, seed, [&] { CALL; });                                  \
+        for (uint32_t flag : flags) left_up += flag;                                                              \
     }
     RUNGS
     if (which < 0 || which >= at) return 2;
 
-    int wrong = 0;
+    int wrong = left_up;
+    if (left_up) std::printf("flags are up\n");
     for (int m = 0; m < M; ++m)
         for (int n = 0; n < N; ++n) {
             float sum = 0;

@@ -62,20 +62,31 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", NAMES)
 def test_kernel_is_right(program: Path, name: str) -> None:
     which = NAMES.index(name)
-    assert ran(program, which, SMALL, 1, 1) == (0, "0 wrong\n")
-    assert ran(program, which, LARGE, 1, 2) == (0, "0 wrong\n")
+    assert ran(program, which, SMALL, 1, 1)[0] == 0
+    assert ran(program, which, LARGE, 1, 2)[0] == 0
+
+
+#: Clusters at work, and how many of the 10 tiles of (300, 1032) are shared: 2.5 rounds, 3.3 rounds.
+SHARED = [(4, 6), (3, 4)]
+
+
+@pytest.mark.parametrize("name", ["balanced", "balanced_tall"])
+@pytest.mark.parametrize(("clusters", "shared"), SHARED)
+def test_a_balanced_end_is_right(program: Path, name: str, clusters: int, shared: int) -> None:
+    said = f"{shared} of 10 tiles are shared\n0 wrong\n"
+    assert ran(program, NAMES.index(name), (300, 1032, 136), clusters, 4) == (0, said)
 
 
 @pytest.mark.parametrize("name", NAMES[:6])
 def test_kernels_that_store_from_registers_take_any_n(program: Path, name: str) -> None:
-    assert ran(program, NAMES.index(name), (67, 131, 40), 1, 3) == (0, "0 wrong\n")
+    assert ran(program, NAMES.index(name), (67, 131, 40), 1, 3)[0] == 0
 
 
 #: Name, rung, file, text, and what it becomes: each a mistake that is easy to make, and must be seen.
 MISTAKES = [
-    ("stage_freed_while_read", "r10", "10_in_flight.cu",
-     "if (k > 0 && lane < kCluster) arrive_remote(ring.freed(reading)",
-     "if (k > 0 && lane < kCluster) arrive_remote(ring.freed(place.stage)"),
+    ("stage_freed_while_read", "in_flight", "cooperative.cuh",
+     "if (k > at.from && frees) arrive_remote(ring.freed(reading)",
+     "if (k > at.from && frees) arrive_remote(ring.freed(place.stage)"),
     ("neighbour_not_waited_for", "r06", "06_cluster_multicast.cu", "ring.init(kCluster * kConsumerWarps)",
      "ring.init(kConsumerWarps)"),
     ("neighbour_not_told", "r06", "06_cluster_multicast.cu", "if (lane < kCluster) arrive_remote",
@@ -90,6 +101,10 @@ MISTAKES = [
     ("step_too_long", "r03", "wgmma.cuh", "kStepAlongK = 32 / 16", "kStepAlongK = 64 / 16"),
     ("share_misplaced", "square", "cooperative.cuh", "tile_bytes(place_m * Config::kBoxN)",
      "tile_bytes(place_n * Config::kBoxN)"),
+    ("sums_of_the_wrong_block", "balanced", "cooperative.cuh", "own - Config::kCluster * Config::kConsumerWarps",
+     "own - Config::kConsumerWarps"),
+    ("flag_left_up", "balanced", "cooperative.cuh", "    lower_flag(flag);", ""),
+    ("range_begins_with_old_sums", "balanced", "cooperative.cuh", "kStageStep, k > at.from)", "kStageStep, k > 0)"),
     ("wrong_blocks_told", "square", "cooperative.cuh", "lane / Config::kClusterM == place_n);",
      "lane / Config::kClusterM == place_m);"),
 ]  # fmt: skip
@@ -104,7 +119,8 @@ def test_a_mistake_is_seen(tmp_path: Path, rung: str, file: str, text: str, beco
         return source.replace(text, becomes)
 
     program = compiled(tmp_path, [one for one in RUNGS if one.name == rung], change)
-    assert any(ran(program, 0, LARGE, 1, seed)[0] in (1, 3) for seed in range(6))
+    size, clusters = ((300, 1032, 136), 4) if rung == "balanced" else (LARGE, 1)
+    assert any(ran(program, 0, size, clusters, seed)[0] in (1, 3) for seed in range(6))
 
 
 def test_every_tile_is_computed_once_and_neighbours_are_near(tmp_path: Path) -> None:
@@ -149,3 +165,41 @@ def test_functions_of_ptx_are_taken_out_and_others_kept() -> None:
         "template <int n>\n__device__ __forceinline__ int g(int a,\n    int b) { return a; }  // {\n"
     )
     assert without_ptx(text).strip() == text[text.index("template") :].strip()
+
+
+def test_a_walk_takes_every_step_once(tmp_path: Path) -> None:
+    main = tmp_path / "walk.cpp"
+    main.write_text(
+        "#define __host__\n#define __device__\n#define __forceinline__ inline\n#include <cstdio>\n#include <cstdlib>\n"
+        f'#include "{KERNELS}/common/balanced.cuh"\n'
+        "int main(int, char **w) {\n"
+        "    const int tiles = std::atoi(w[1]), steps = std::atoi(w[2]), most = std::atoi(w[3]);\n"
+        "    const int shared = ladder::first_shared(tiles, steps, most, 0);\n"
+        '    std::printf("%d %d\\n", shared, ladder::even_workers(tiles, most));\n'
+        "    for (int worker = 0; worker < most; ++worker)\n"
+        "        for (ladder::Walk<true> at(worker, most, tiles, shared, steps); at.more(); at.advance())\n"
+        '            std::printf("%d %d %d %d %d %d\\n", worker, at.tile, at.from, at.to, at.gives(), at.takes());\n'
+        "}\n"
+    )
+    program = tmp_path / "walk"
+    subprocess.run(["g++", "-std=c++17", "-o", str(program), str(main)], check=True, timeout=60)
+    cases = [(256, 64, 66), (1024, 128, 66), (512, 128, 132), (15, 6, 7), (9, 1, 5), (3, 9, 7), (8, 3, 4)]
+    for tiles, steps, most in cases:
+        words = [str(word) for word in (tiles, steps, most)]
+        said = subprocess.run([program, *words], capture_output=True, text=True, check=True, timeout=60).stdout
+        (shared, even), *parts = [[int(word) for word in line.split()] for line in said.splitlines()]
+        rounds = -(-tiles // most)
+        assert -(-tiles // even) == rounds
+        assert even == 1 or -(-tiles // (even - 1)) > rounds
+        done = sorted((tile, step) for _, tile, first, last, *_ in parts for step in range(first, last))
+        assert done == [(tile, step) for tile in range(tiles) for step in range(steps)]
+        counts = [sum(p[3] - p[2] for p in parts if p[0] == worker) for worker in range(most)]
+        if tiles > most and tiles % most and (most - tiles % most) * steps >= most:  # at least a step is saved
+            assert tiles - shared == most + tiles % most
+            assert max(counts) - min(counts) <= 1
+        else:
+            assert shared == tiles
+        # What a worker gives is the first of its shared parts, and the worker after it takes it with its last.
+        given = {(p[0] + 1, p[1], p[2]) for p in parts if p[4]}
+        assert given == {(p[0], p[1], p[3]) for p in parts if p[5]}
+        assert not any(p[4] and p[5] for p in parts)

@@ -84,13 +84,13 @@ def test_the_model_on_single_instructions() -> None:
 
 
 @pytest.mark.nvcc
-def test_the_top_rung_waits_less_for_registers_than_the_one_before(tmp_path: Path) -> None:
+def test_the_top_rungs_wait_less_for_registers_than_the_one_before(tmp_path: Path) -> None:
     nvcc, cuobjdump = find_tool("nvcc"), find_tool("cuobjdump")
     if nvcc is None or cuobjdump is None:
         pytest.skip("there is no cuobjdump here")
     (tmp_path / "gemm.h").write_text(header_text(Gemm, "fp32", {"layout": "nn"}), encoding="utf-8")
     costs = {}
-    for name in ("09_double_buffer", "10_register_banks"):
+    for name in ("09_double_buffer", "10_register_banks", "11_balanced"):
         cubin = tmp_path / f"{name}.cubin"
         source = ROOT / "kernels" / "gemm" / "fp32" / f"{name}.cu"
         built = process.run(
@@ -103,9 +103,10 @@ def test_the_top_rung_waits_less_for_registers_than_the_one_before(tmp_path: Pat
         sass = process.run([cuobjdump, "-sass", cubin], timeout=60, env={"PATH": str(Path(cuobjdump).parent)}).stdout
         whole = next(part for part in sass.split("Function : ")[1:] if "Shape0" in part.split("\n", 1)[0])
         costs[name] = cost(whole)
-    before, now = costs["09_double_buffer"], costs["10_register_banks"]
+    before = costs["09_double_buffer"]
     # Another compiler chooses other registers: the bounds are loose, the order is not.
-    assert now.ffma == 32 * 128
-    assert now.ffma / now.instructions > 0.91 > before.ffma / before.instructions
-    assert now.conflicts / now.ffma < 0.12 < 0.2 < before.conflicts / before.ffma
-    assert now.rate > 0.82 > 0.75 > before.rate
+    for now in (costs["10_register_banks"], costs["11_balanced"]):
+        assert now.ffma == 32 * 128
+        assert now.ffma / now.instructions > 0.9 > before.ffma / before.instructions
+        assert now.conflicts / now.ffma < 0.12 < 0.2 < before.conflicts / before.ffma
+        assert now.rate > 0.82 > 0.75 > before.rate

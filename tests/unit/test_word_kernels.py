@@ -17,7 +17,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "kernels"
 EMULATOR = ROOT / "tests" / "emulator"
-FP32, MMA, WGMMA = "fp32/10_register_banks.cu", "tf32x3/01_mma_sync.cu", "tf32x3/02_wgmma.cu"
+FP32, BALANCED = "fp32/10_register_banks.cu", "fp32/11_balanced.cu"
+MMA, WGMMA = "tf32x3/01_mma_sync.cu", "tf32x3/02_wgmma.cu"
 #: Of |A| |B|, for sums of at most 300 terms: what splitting into two TF32 halves costs, 3 * 2^-22, and some rounding.
 REAL_ERROR = "0x1p-20"
 #: Where a kernel has no plan.
@@ -33,17 +34,22 @@ def translated(text: str) -> str:
         text,
         flags=re.S,
     )
-    text = re.sub(r'#include "(?!gemm\.h|\.\./\.\./common/raster)[^"]*"\n', "", text)
+    text = re.sub(r'#include "(?!gemm\.h|\.\./\.\./common/(raster|balanced)|copies)[^"]*"\n', "", text)
     return text if "cudaError_t prepare" in text else _NO_PLAN + text
 
 
-def compiled(folder: Path, kernel: str, *flags: str, change: Callable[[str], str] = lambda text: text) -> Path:
+def compiled(
+    folder: Path, kernel: str, *flags: str, change: Callable[[str], str] = lambda text: text, launches: int = 1
+) -> Path:
     """Return the program of a kernel under the emulator."""
     if shutil.which("g++") is None:
         pytest.skip("g++ was not found")
     (folder / "a" / "b").mkdir(parents=True, exist_ok=True)
     (folder / "common").mkdir(exist_ok=True)
-    (folder / "common" / "raster.cuh").write_text((KERNELS / "common" / "raster.cuh").read_text(encoding="utf-8"))
+    for name in ("raster.cuh", "balanced.cuh"):
+        (folder / "common" / name).write_text((KERNELS / "common" / name).read_text(encoding="utf-8"))
+    copies = (KERNELS / "gemm" / "fp32" / "copies.cuh").read_text(encoding="utf-8")
+    (folder / "a" / "b" / "copies.cuh").write_text(copies.replace('#include "../../common/async_copy.cuh"', ""))
     (folder / "gemm.h").write_text("", encoding="utf-8")
     text = translated(change((KERNELS / "gemm" / kernel).read_text(encoding="utf-8")))
     tf32 = (KERNELS / "common" / "tf32.cuh").read_text(encoding="utf-8")
@@ -52,7 +58,8 @@ def compiled(folder: Path, kernel: str, *flags: str, change: Callable[[str], str
     program = folder / "program"
     argv = [
         "g++", "-std=c++20", "-O1", "-w", f"-I{EMULATOR}", f"-I{folder}", f"-I{folder / 'a' / 'b'}",
-        f"-DERROR={REAL_ERROR}", *flags, "-pthread", "-o", str(program), str(EMULATOR / "words_main.cpp"),
+        f"-DERROR={REAL_ERROR}", f"-DLAUNCHES={launches}", *flags, "-pthread", "-o", str(program),
+        str(EMULATOR / "words_main.cpp"),
     ]  # fmt: skip
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[:2000]
@@ -82,6 +89,23 @@ def test_fp32_is_right_at_whole_tiles_edges_and_any_size(tmp_path: Path, flags: 
         assert ran(program, size)[0] == 0, size
 
 
+@pytest.mark.parametrize(
+    ("flags", "sizes"),
+    [
+        # Five, eight and one tiles of 128 x 256 on three multiprocessors; 5 of 5, 5 of 8 and none of them are shared.
+        ((), ((640, 256, 320), (512, 512, 224), (128, 256, 64), (132, 260, 100), (67, 131, 35), (1, 4, 1))),
+        (("-DGEMM_LAYOUT_NT",), ((640, 256, 320), (132, 260, 100))),
+        (("-DBN=128", "-DBK=8", "-DTM=8", "-DTN=16", "-DSTAGES=5", "-DBURSTS=1"), ((512, 256, 72), (260, 260, 20))),
+    ],
+)
+def test_fp32_with_a_balanced_end_is_right_twice(
+    tmp_path: Path, flags: tuple[str, ...], sizes: tuple[tuple[int, int, int], ...]
+) -> None:
+    program = compiled(tmp_path, BALANCED, *flags, launches=2)
+    for size in sizes:
+        assert ran(program, size)[0] == 0, size
+
+
 @pytest.mark.parametrize(("kernel", "sizes"), [
     (MMA, ((132, 128, 100), (67, 131, 35), (1, 1, 1))),
     (WGMMA, ((128, 128, 128), (132, 140, 200), (67, 132, 36), (1, 4, 4))),
@@ -100,6 +124,9 @@ def test_tf32x3_is_right_and_nearly_as_exact_as_fp32(
     [
         (FP32, "acc[i][j] += x[i] * y[j]", "acc[i][j] += x[i] * y[0]"),
         (FP32, "offset + next * kRowB * 4", "offset + next * kRowA * 4"),
+        (BALANCED, "float *sum = acc[v * 4 / TN]", "float *sum = acc[0]"),
+        (BALANCED, "step * BK);\n        copy_b", "0);\n        copy_b"),
+        (BALANCED, "if (at.takes())", "if (false)"),
         (WGMMA, "(k ^ row % 8) << 4", "k << 4"),
         (WGMMA, "high[1], high[3], high[5], high[7]", "high[1], high[3], high[7], high[5]"),
         (MMA, "a[product == 0][i], b[product == 1][j]", "a[0][i], b[0][j]"),  # one TF32 product
@@ -111,7 +138,8 @@ def test_a_mistake_is_seen(tmp_path: Path, kernel: str, text: str, instead: str)
         return source.replace(text, instead)
 
     program = compiled(tmp_path, kernel, change=change)
-    results = [ran(program, (68, 132, 36), kind)[0] for kind in ("integers", "reals")]
+    size = (640, 256, 320) if kernel == BALANCED else (68, 132, 36)
+    results = [ran(program, size, kind)[0] for kind in ("integers", "reals")]
     assert 1 in results
 
 

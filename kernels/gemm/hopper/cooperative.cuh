@@ -1,13 +1,15 @@
 // The kernel of the top rungs with its choices open: two warpgroups of consumers that share a tile, a producer warp, a
 // ring.
 //
-// Everything that 01 to 10 introduce one by one is here once, in a form that the compiler specialises: tile, stages,
-// buffers for C, cluster in both directions, products in flight, stagger. 11_staggered.cu says what the last one is and
-// makes one choice by macros; 12_per_shape.cu chooses by the shape of the problem.
+// Everything that 01 to 09 introduce one by one is here once, in a form that the compiler specialises: tile, stages,
+// buffers for C, cluster in both directions, and what is open beyond them. 10_own_warps.cu makes one choice by macros;
+// 11_per_shape.cu chooses by the shape of the problem.
 #pragma once
 #include <algorithm>
 
+#include "../../common/balanced.cuh"
 #include "../../common/cluster.cuh"
+#include "../../common/hand_over.cuh"
 #include "../../common/tma.cuh"
 #include "operands.cuh"
 #include "ring.cuh"
@@ -21,13 +23,16 @@ namespace ladder {
 // kClusterM_, kClusterN_  blocks of a cluster: those below one another share B, those side by side share A
 // kInFlight_           groups of products left running when a stage is done, 0 or 1
 // kStagger_            stages that the first warpgroup is ahead of the second at the start
-template <int kBlockM_, int kBlockN_, int kStages_, int kBuffers_, int kClusterM_, int kClusterN_, int kInFlight_,
-          int kStagger_>
+// kZigzag_             whether k runs back in every other round
+// kBalanced_           whether the last two rounds are cut into equal ranges of k: see common/balanced.cuh
+template <int kBlockM_, int kBlockN_, int kStages_, int kBuffers_, int kClusterM_, int kClusterN_, int kInFlight_ = 0,
+          int kStagger_ = 0, bool kZigzag_ = false, bool kBalanced_ = false>
 struct Cooperative {
     static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_;
     static constexpr int kStages = kStages_, kBuffers = kBuffers_;
     static constexpr int kClusterM = kClusterM_, kClusterN = kClusterN_, kCluster = kClusterM * kClusterN;
     static constexpr int kInFlight = kInFlight_, kStagger = kStagger_;
+    static constexpr bool kZigzag = kZigzag_, kBalanced = kBalanced_;
 
     static constexpr int kConsumerWarps = 8;
     static constexpr int kThreads = 128 + 32 * kConsumerWarps;
@@ -36,6 +41,10 @@ struct Cooperative {
     static constexpr int kBoxM = kBlockM / kClusterN, kBoxN = kBlockN / kClusterM;  // this block's shares of A and B
     using Stages = Ring<kStages, kBlockM, kBlockN>;
     static constexpr int kBytesC = 2 * kBuffers * kPieceBytes;
+    static constexpr int kVectors = kBlocks64 * kBlockN / 8;  // of four sums a thread
+    // Steps along k (1024 cycles at 128 x 256) that writing and reading a tile of sums takes, 64 bytes a cycle.
+    static constexpr int kHandOverSteps = 4;
+    using Way = Walk<kBalanced>;
     static constexpr int kSharedBytes = Stages::kBytes + kBytesC + Stages::kBarrierBytes;
 
     // Who writes into a block's stages: itself, its column (B) and its row (A) of the cluster. Whoever writes must wait
@@ -62,10 +71,16 @@ struct Shares {
           row_b((tile.n * Config::kClusterN + place_n) * Config::kBlockN + place_m * Config::kBoxN) {}
 };
 
+// Stages are numbered as the tile is cut; where they lie along k. Neighbours of a round agree, wherever a tile is cut.
+template <class Config>
+__device__ __forceinline__ int along_k(int k, int tiles_k, int round) {
+    return (Config::kZigzag && round % 2 == 1 ? tiles_k - 1 - k : k) * kTileK;
+}
+
 template <class Config>
 __device__ __forceinline__ void produce(const typename Config::Stages &ring, const CUtensorMap &map_a,
                                         const CUtensorMap &map_b, const FirstTiles &starts, const uint32_t *order,
-                                        int first, int step, int tiles, int tiles_k, int place_m, int place_n) {
+                                        typename Config::Way at, int step, int tiles_k, int place_m, int place_n) {
     // Blocks that get this block's share of A: its row of the cluster; of B: its column.
     uint32_t row = 0, column = 0;
 #pragma unroll
@@ -74,24 +89,27 @@ __device__ __forceinline__ void produce(const typename Config::Stages &ring, con
     for (int m = 0; m < Config::kClusterM; ++m) column |= 1u << (place_n * Config::kClusterM + m);
 
     typename Config::Stages::Place place;
-    uint32_t next = starts.tile[first];  // the others are read a tile ahead, for the same reason
-    for (int index = first; index < tiles; index += step) {
-        const Shares<Config> from(unpacked_tile(next), place_m, place_n);
-        if (index + step < tiles) next = __ldg(order + index + step);
-        for (int k = 0; k < tiles_k; ++k, place.advance()) {
+    uint32_t tile = starts.tile[at.tile];  // the others are read a tile ahead, for the same reason
+    while (at.more()) {
+        const Shares<Config> from(unpacked_tile(tile), place_m, place_n);
+        const int first_k = at.from, last_k = at.to, round = at.tile / step;
+        at.advance();
+        if (at.more()) tile = __ldg(order + at.tile);
+        for (int index = first_k; index < last_k; ++index, place.advance()) {
+            const int k = along_k<Config>(index, tiles_k, round);
             wait_phase(ring.freed(place.stage), place.parity ^ 1);
             const uint32_t filled = ring.filled(place.stage);
             const uint32_t to_a = ring.tile_a(place.stage) + tile_bytes(place_n * Config::kBoxM);
             const uint32_t to_b = ring.tile_b(place.stage) + tile_bytes(place_m * Config::kBoxN);
             arrive_expecting(filled, Config::Stages::kStageBytes);
             if constexpr (Config::kClusterN > 1)
-                load_tile_multicast(to_a, map_a, filled, k * kTileK, from.row_a, row);
+                load_tile_multicast(to_a, map_a, filled, k, from.row_a, row);
             else
-                load_tile(to_a, map_a, filled, k * kTileK, from.row_a);
+                load_tile(to_a, map_a, filled, k, from.row_a);
             if constexpr (Config::kClusterM > 1)
-                load_tile_multicast(to_b, map_b, filled, k * kTileK, from.row_b, column);
+                load_tile_multicast(to_b, map_b, filled, k, from.row_b, column);
             else
-                load_tile(to_b, map_b, filled, k * kTileK, from.row_b);
+                load_tile(to_b, map_b, filled, k, from.row_b);
         }
     }
 }
@@ -99,10 +117,42 @@ __device__ __forceinline__ void produce(const typename Config::Stages &ring, con
 // Each warp stores its own 16 rows of a piece, as soon as it has them: it waits for no other.
 constexpr int kWarpRows = 16;
 
+// The sums of a consumer warp go to another block, or come from there and are added. `sums` is this lane's first
+// vector.
+template <class Config>
+__device__ __forceinline__ void give(const float (&d)[Config::kBlocks64][Config::kBlockN / 2], float4 *sums,
+                                     uint32_t *flag) {
+#pragma unroll
+    for (int v = 0; v < Config::kVectors; ++v) {
+        const float *four = d[v / (Config::kBlockN / 8)] + v % (Config::kBlockN / 8) * 4;
+        give_words(sums + v * 32, make_float4(four[0], four[1], four[2], four[3]));
+    }
+    raise_flag(flag);
+}
+
+template <class Config>
+__device__ __forceinline__ void take(float (&d)[Config::kBlocks64][Config::kBlockN / 2], const float4 *sums,
+                                     uint32_t *flag) {
+    constexpr int kAtOnce = 4;  // on their way: more would need registers
+    wait_given(flag);
+#pragma unroll
+    for (int first = 0; first < Config::kVectors; first += kAtOnce) {
+        float4 given[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) given[i] = take_words(sums + (first + i) * 32);
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            float *four = d[(first + i) / (Config::kBlockN / 8)] + (first + i) % (Config::kBlockN / 8) * 4;
+            four[0] += given[i].x, four[1] += given[i].y, four[2] += given[i].z, four[3] += given[i].w;
+        }
+    }
+    lower_flag(flag);
+}
+
 template <class Config>
 __device__ __forceinline__ void consume(const typename Config::Stages &ring, const CUtensorMap &map_c,
-                                        const uint32_t *order, int first, int step, int tiles, int tiles_k, int place_m,
-                                        int place_n, int group, int warp) {
+                                        const uint32_t *order, typename Config::Way at, const Shared &shared,
+                                        int tiles_k, int place_m, int place_n, int group, int warp) {
     constexpr uint64_t kStageStep = Config::Stages::kStageStep;
     const int rows_above = (group - 1) * Config::kBlockM / 2;  // this warpgroup's, in the tile
     const uint64_t first_a = tile_descriptor(ring.tile_a(0) + tile_bytes(rows_above));
@@ -118,30 +168,44 @@ __device__ __forceinline__ void consume(const typename Config::Stages &ring, con
     typename Config::Stages::Place place;
     if (Config::kStagger > 0 && group == 2)  // the ring fills without us up to the last stage
         wait_phase(ring.filled(min(Config::kStagger, tiles_k - 1)), 0);
+    const int own = blockIdx.x * Config::kConsumerWarps + (group - 1) * 4 + warp;  // among those that hand over
 
     float d[Config::kBlocks64][Config::kBlockN / 2];
-    for (int index = first; index < tiles; index += step) {
-        const TileAt tile = unpacked_tile(__ldg(order + index));
+    for (; at.more(); at.advance()) {
+        const TileAt tile = unpacked_tile(__ldg(order + at.tile));
         uint32_t reading = 0;  // the stage of the group before
-        for (int k = 0; k < tiles_k; ++k, place.advance()) {
+        for (int k = at.from; k < at.to; ++k, place.advance()) {
             wait_phase(ring.filled(place.stage), place.parity);
             fence_products();
 #pragma unroll
             for (int i = 0; i < Config::kBlocks64; ++i)
                 multiply_stage(d[i], first_a + place.stage * kStageStep + i * (tile_bytes(64) / 16),
-                               first_b + place.stage * kStageStep, k > 0);
+                               first_b + place.stage * kStageStep, k > at.from);
             commit_products();
             wait_products<Config::kInFlight>();
             if constexpr (Config::kInFlight == 0) {
                 if (frees) arrive_remote(ring.freed(place.stage), lane);
             } else {
-                if (k > 0 && frees) arrive_remote(ring.freed(reading), lane);
+                if (k > at.from && frees) arrive_remote(ring.freed(reading), lane);
                 reading = place.stage;
             }
         }
         if constexpr (Config::kInFlight > 0) {
             wait_products<0>();
             if (frees) arrive_remote(ring.freed(reading), lane);
+        }
+
+        if constexpr (Config::kBalanced) {
+#pragma unroll
+            for (int i = 0; i < Config::kBlocks64; ++i) pin(d[i]);
+            if (at.gives()) {  // to the cluster after this one
+                give<Config>(d, shared.sums + own * (Config::kVectors * 32) + lane, shared.flags + own);
+                continue;
+            }
+            if (at.takes()) {  // from the one before it
+                const int theirs = own - Config::kCluster * Config::kConsumerWarps;
+                take<Config>(d, shared.sums + theirs * (Config::kVectors * 32) + lane, shared.flags + theirs);
+            }
         }
 
         const int row = (tile.m * Config::kClusterM + place_m) * Config::kBlockM + rows_above;
@@ -171,7 +235,7 @@ template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, 1)
     cooperative(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                 const __grid_constant__ CUtensorMap map_c, const __grid_constant__ FirstTiles starts,
-                const uint32_t *__restrict__ order, int tiles, int tiles_k) {
+                const uint32_t *__restrict__ order, int tiles, int tiles_k, const Shared shared_tiles) {
     using Stages = typename Config::Stages;
     extern __shared__ __align__(1024) unsigned char shared[];
     const Stages ring{shared_address(shared), shared_address(shared) + Stages::kBytes + Config::kBytesC};
@@ -179,12 +243,14 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     const int first = blockIdx.x / Config::kCluster, step = gridDim.x / Config::kCluster;
     const int place = blockIdx.x % Config::kCluster;  // m runs first
     const int place_m = place % Config::kClusterM, place_n = place / Config::kClusterM;
+    const typename Config::Way at(first, step, tiles, shared_tiles.first, tiles_k);
     if (warp == 0) {  // what can start before the cluster has met: maps, and the first stages as far as L2
         prefetch_map(map_c);
-        const Shares<Config> from(unpacked_tile(starts.tile[first]), place_m, place_n);
-        for (int k = 0; k < min(Config::kStages, tiles_k); ++k) {
-            prefetch_tile(map_a, k * kTileK, from.row_a);
-            prefetch_tile(map_b, k * kTileK, from.row_b);
+        const Shares<Config> from(unpacked_tile(starts.tile[at.tile]), place_m, place_n);
+        for (int index = at.from; index < min(at.from + Config::kStages, at.to); ++index) {
+            const int k = along_k<Config>(index, tiles_k, at.tile / step);
+            prefetch_tile(map_a, k, from.row_a);
+            prefetch_tile(map_b, k, from.row_b);
         }
     }
     if (threadIdx.x == 0) ring.init(Config::kArrivalsToFree);
@@ -195,11 +261,10 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 
     if (group == 0) {
         give_up_registers<40>();
-        if (warp == 0)
-            produce<Config>(ring, map_a, map_b, starts, order, first, step, tiles, tiles_k, place_m, place_n);
+        if (warp == 0) produce<Config>(ring, map_a, map_b, starts, order, at, step, tiles_k, place_m, place_n);
     } else {
         take_registers<232>();
-        consume<Config>(ring, map_c, order, first, step, tiles, tiles_k, place_m, place_n, group, warp % 4);
+        consume<Config>(ring, map_c, order, at, shared_tiles, tiles_k, place_m, place_n, group, warp % 4);
     }
     if constexpr (Config::kCluster > 1) cluster_sync();  // nobody may write to a block that has ended
 }
@@ -208,7 +273,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 struct Choice {
     enum Order { kBands, kHilbert } order = kHilbert;
     int group = 8;        // height of a band, in tiles of a cluster
-    int most_blocks = 0;  // 0: as many as fit
+    int most_blocks = 0;  // 0: the fewest that need no more rounds; with a balanced end, as many as fit
     CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
 };
 
@@ -231,9 +296,16 @@ cudaError_t plan_cooperative(Plan *plan, const Args &args, const Choice &choice)
     if (const cudaError_t error =
             resident_clusters(&clusters, kernel, Config::kCluster, Config::kThreads, Config::kSharedBytes))
         return error;
-    clusters = std::min(clusters, FirstTiles::kMost);
+    const int tiles = plan->tiles_m * plan->tiles_n;
+    // A balanced end may begin with any of the first 2 * clusters tiles.
+    clusters = std::min(clusters, FirstTiles::kMost / 2);
     if (choice.most_blocks > 0) clusters = std::min(clusters, std::max(1, choice.most_blocks / Config::kCluster));
-    plan->blocks = Config::kCluster * std::min(clusters, plan->tiles_m * plan->tiles_n);
+    plan->shared.first =
+        Config::kBalanced ? first_shared(tiles, plan->tiles_k, clusters, Config::kHandOverSteps) : tiles;
+    if (choice.most_blocks == 0 && plan->shared.first == tiles) clusters = even_workers(tiles, clusters);
+    plan->blocks = Config::kCluster * std::min(clusters, tiles);
+    if (plan->shared.first < tiles)
+        return plan_sums(plan, plan->blocks * Config::kConsumerWarps, Config::kVectors * 32);
     return cudaSuccess;
 }
 
@@ -250,7 +322,8 @@ cudaError_t launch_cooperative(const Plan &plan, cudaStream_t stream) {
     config.attrs = &attribute;
     config.numAttrs = Config::kCluster > 1 ? 1 : 0;
     return cudaLaunchKernelEx(&config, cooperative<Config>, plan.a, plan.b, plan.c, plan.first,
-                              static_cast<const uint32_t *>(plan.order), plan.tiles_m * plan.tiles_n, plan.tiles_k);
+                              static_cast<const uint32_t *>(plan.order), plan.tiles_m * plan.tiles_n, plan.tiles_k,
+                              plan.shared);
 }
 
 }  // namespace ladder

@@ -52,6 +52,13 @@ __host__ __device__ constexpr int tile_bytes(int rows) { return rows * kRowBytes
 
 __host__ __device__ constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The tiles that are shared along k: the first of them, and where blocks hand over sums and say that they have.
+struct Shared {
+    int first = 0;
+    float4 *sums = nullptr;     // for each block and consumer warp, rows of 32 lanes
+    uint32_t *flags = nullptr;  // for each block and consumer warp; all 0 between two launches
+};
+
 // What `prepare` leaves for `launch`: the maps go to the kernel by value.
 struct Plan {
     CUtensorMap a, b, c;
@@ -60,10 +67,13 @@ struct Plan {
     uint32_t *order = nullptr;  // device memory: see tile_order.cuh
 
     FirstTiles first;                                            // the beginning of it
+    Shared shared;                                               // device memory, too
     cudaError_t (*start)(const Plan &, cudaStream_t) = nullptr;  // where a plan chooses between kernels
 
     ~Plan() {
         if (order != nullptr) cudaFree(order);
+        if (shared.flags != nullptr) cudaFree(shared.flags);
+        if (shared.sums != nullptr) cudaFree(shared.sums);
     }
 };
 
@@ -128,6 +138,14 @@ cudaError_t plan_order(Plan *plan, Make make) {
     const size_t bytes = order.size() * sizeof(uint32_t);
     if (const cudaError_t error = cudaMalloc(&plan->order, bytes)) return error;
     if (const cudaError_t error = cudaMemcpy(plan->order, order.data(), bytes, cudaMemcpyHostToDevice)) return error;
+    return cudaStreamSynchronize(cudaStreamLegacy);
+}
+
+// Memory for what consumer warps hand over, `vectors` each. One plan serves one launch at a time.
+inline cudaError_t plan_sums(Plan *plan, size_t warps, size_t vectors) {
+    if (const cudaError_t error = cudaMalloc(&plan->shared.sums, warps * vectors * sizeof(float4))) return error;
+    if (const cudaError_t error = cudaMalloc(&plan->shared.flags, warps * sizeof(uint32_t))) return error;
+    if (const cudaError_t error = cudaMemset(plan->shared.flags, 0, warps * sizeof(uint32_t))) return error;
     return cudaStreamSynchronize(cudaStreamLegacy);
 }
 

@@ -28,10 +28,10 @@ __host__ __device__ __forceinline__ TileAt unpacked_tile(uint32_t word) {
     return {static_cast<int>(word >> 16), static_cast<int>(word & 0xffff)};
 }
 
-// The first tiles of an order, one for each block or cluster at work, small enough to be a parameter of a kernel: what
+// The first tiles of an order, two for each block or cluster at work, small enough to be a parameter of a kernel: what
 // is there needs no read from memory, which takes a microsecond when L2 is cold and would come before the first copy.
 struct FirstTiles {
-    static constexpr int kMost = 144;  // at least the multiprocessors of a device of compute capability 9.0
+    static constexpr int kMost = 288;  // twice the multiprocessors of a device of compute capability 9.0
     uint32_t tile[kMost];
 };
 

@@ -1,9 +1,9 @@
-// Rung 12: the kernel of rung 11, with tile, cluster and order chosen by the shape of the problem.
+// Rung 11: the kernel of rung 10, with tile, cluster and order chosen by the shape of the problem.
 //
 // Idea     No tile suits all shapes: what counts is how many tiles there are for 132 multiprocessors, and which operand
 //          neighbours share. A library has a table of that; so has this rung (choices.cuh), with what each row
 //          measured.
-// Changed  against 11_staggered: several kernels in one library; `prepare` picks one and makes its maps, `launch`
+// Changed  against 10_own_warps: several kernels in one library; `prepare` picks one and makes its maps, `launch`
 //          starts it.
 // Tile     128 x 256 or 256 x 128 for large matrices: 171 FLOP for each element loaded; 128 x 128 where those would be
 //          fewer than the multiprocessors: at 1024, 64 tiles in place of 32.
