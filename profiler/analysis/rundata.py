@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from profiler.analysis.kernel_names import kernel_function, kernel_instance
 from profiler.analysis.statistics import Sample
 from profiler.controls import memory_bound, parse_row_name
 from profiler.frames import rows_of
@@ -32,11 +32,8 @@ WHY_TEXT: Mapping[str, str] = {
     "not_applicable": "does not apply to this kernel",
     "failed": "the profiler gave no value for this kernel",
 }
-# What demanglers write differently: (bool)0 or false, 128u or 128, the names of unnamed namespaces.
-_UNNAMED = re.compile(r"\(anonymous namespace\)::|<unnamed>::")
-_CAST = re.compile(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")
-_SUFFIX = re.compile(r"(?<=\d)[uUlL]+\b")
-_BOOLEAN = re.compile(r"\b(?:true|false)\b")
+#: Methods whose samples no event times rank with: each is asked for by name.
+APART = frozenset({"sustained", "trace", "printed"})
 _STATIC_ORIGINS = frozenset({"ptxas", "sass"})
 _FRAMES = ("variants", "checks", "samples", "metrics", "stalls", "ceilings")
 #: What only the report reads: counters per instruction, and the profiler's own advice.
@@ -164,13 +161,15 @@ class RunData:
     def samples(self, name: str, size: str, method: str = "") -> list[Sample]:
         """Return a variant's samples at a size: of one method and cache state, foreign ones left out if others remain.
 
-        ``method`` is ``sustained`` for that regime; otherwise the one that the times were ranked by.
+        ``method`` is one of ``APART``; otherwise the one that the times were ranked by.
         """
         rows = self._samples.get((name, size), ())
-        rows = [r for r in rows if (r["method"] == "sustained") == (method == "sustained") and _positive(r["time_ns"])]
+        rows = [r for r in rows if _of(r["method"], method) and _positive(r["time_ns"])]
         wanted = (self.manifest.get("timing") or {}).get("cache")
-        if method != "sustained" and any(r["cache"] == wanted for r in rows):
+        if not method and any(r["cache"] == wanted for r in rows):
             rows = [r for r in rows if r["cache"] == wanted]
+        if method in ("trace", "printed"):  # one of each process: the processes are the rounds
+            return [Sample(float(r["time_ns"]), 0, int(r["process"] or 0)) for r in rows]
         clean = [r for r in rows if not r["foreign"]]
         return [
             Sample(float(r["time_ns"]), int(r["process"] or 0), int(r["order"] or 0))
@@ -253,7 +252,10 @@ class RunData:
         kernels = self.compiled_kernels(name)
         if launched in kernels:
             return launched
-        for part in (kernel_instance, _function):  # tile<(bool)0> and tile<false>; then the only one of that function
+        for part in (
+            kernel_instance,
+            kernel_function,
+        ):  # tile<(bool)0> and tile<false>; then the only one of that function
             same = [kernel for kernel in kernels if part(kernel) == part(launched)]
             if len(same) == 1:
                 return same[0]
@@ -372,23 +374,8 @@ def _of_binary(row: Row) -> bool:
     return not row["size"] and row["origin"] != "ncu"
 
 
-def kernel_instance(kernel: str) -> str:
-    """Return a kernel's function with its template arguments in one spelling, without result and parameters."""
-    named = _CAST.sub("", _UNNAMED.sub("", kernel))
-    named = _BOOLEAN.sub(lambda found: str(int(found[0] == "true")), _SUFFIX.sub("", named))
-    function, bracket, rest = named.partition("<")
-    if not bracket or "(" in function:
-        return function.partition("(")[0].split(" ")[-1]
-    depth, end = 1, 0
-    for end, character in enumerate(rest, start=1):  # noqa: B007
-        depth += (character == "<") - (character == ">")
-        if depth == 0:
-            break
-    return function.split(" ")[-1] + bracket + rest[:end].replace(" ", "")
-
-
-def _function(kernel: str) -> str:
-    return kernel_instance(kernel).partition("<")[0]
+def _of(method: str | None, wanted: str) -> bool:
+    return method == wanted if wanted else method not in APART
 
 
 def _positive(value: float | None) -> bool:
