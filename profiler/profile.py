@@ -258,6 +258,7 @@ def _name_files(run: Run, rows: Rows) -> None:
 
 
 def by_pair(rows: Rows) -> dict[Pair, Profile]:
+    """Return the rows of a report as frames of each pair."""
     grouped: dict[Pair, dict[str, list[dict[str, Any]]]] = {}
     for name, listed in rows.frames().items():
         for row in listed:
@@ -297,6 +298,7 @@ def _without_counters(
 
 
 def rows_of_reason(pairs: Iterable[Pair], why: str) -> list[dict[str, Any]]:
+    """Return rows of ``metrics`` that say why pairs have no counters."""
     return [row for name, size in pairs for row in reason_rows({"variant": name, "size": size}, HEADLINE, why)]
 
 
@@ -363,6 +365,7 @@ def _set_of(run: Run) -> Any:
 
 
 def read_text(path: Path) -> str:
+    """Return a file's text; empty when it is not there."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

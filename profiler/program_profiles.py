@@ -45,8 +45,8 @@ def profile_programs(run: Run) -> None:
         run.note("profile", note if known else {"outcome": "no_ncu", "reason": without_folders(why)})
         write(run, [pair for _, pair in pairs], [], rows_of_reason([pair for _, pair in pairs], "not_collected"))
         return
-    if (why := _NO_COUNTERS.get(str(note.get("outcome")))) is not None:
-        write(run, [pair for _, pair in pairs], [], rows_of_reason([pair for _, pair in pairs], why))
+    if (reason := _NO_COUNTERS.get(str(note.get("outcome")))) is not None:
+        write(run, [pair for _, pair in pairs], [], rows_of_reason([pair for _, pair in pairs], reason))
         return
     plan = plan_for(run, ncu)
     profiles: dict[Pair, Profile] = {}

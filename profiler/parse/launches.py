@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
 #: How durations become one.
-COMBINE = {"sum": math.fsum, "mean": fmean, "median": median, "min": min, "max": max}
+COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "sum": math.fsum,
+    "mean": fmean,
+    "median": median,
+    "min": min,
+    "max": max,
+}
 _SHOWN_NAMES, _SHOWN_LETTERS = 8, 110
 
 
