@@ -88,10 +88,14 @@ def profile_programs(run: Run) -> None:
 
 
 def program_pairs(run: Run) -> list[tuple[Variant, Pair]]:
-    """Return the programs to profile with their (variant, size key)."""
+    """Return the programs to profile with their (variant, size key).
+
+    A program that prints its time and names no kernel has none that its time is of, and is not profiled.
+    """
     skipped: dict[str, Any] = run.dir.manifest.get("skips", {})
     chosen_sizes = [size_key(dims) for dims in run.experiment.profile.sizes] or list(run.experiment.size_keys)
-    return [(v, (v.name, size)) for v in programs_of(run) for size in chosen_sizes
+    meant = [v for v in programs_of(run) if options_of(v).time == "trace" or options_of(v).launches.get("match")]
+    return [(v, (v.name, size)) for v in meant for size in chosen_sizes
             if size not in skipped.get(v.name, {})]  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from profiler.model import CommandOptions, Dims, Variant
 from profiler.parse.folders import without_folders
 from profiler.run import Run, cache_root
 from profiler.rundir import write_text
+from profiler.sizes import size_key
 from profiler.toolchain import library_folder
 
 #: Of each stream of a program's output: what is kept of its beginning and of its end.
@@ -36,6 +37,8 @@ KEPT_BYTES = 1 << 20
 KEPT_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "TMPDIR", "CUDA_HOME", "CUDA_PATH", "NVCC_CCBIN", "CC", "CXX", "XDG_CACHE_HOME",
 )  # fmt: skip
+#: What ``raw/`` keeps of a program's output.
+_SAID_LETTERS = 1 << 16
 _BUILT = "built.json"
 _FIRST_ERROR = re.compile(r"^.*(?:\berror\b(?!s)|undefined reference|No such file or directory).*$", re.I | re.M)
 
@@ -62,11 +65,16 @@ def options_of(variant: Variant) -> CommandOptions:
 
 
 def build_folder(run: Run, variant: Variant) -> Path:
-    """Return what ``{build}`` stands for: a folder of this program, kept between runs. Another one for other inputs."""
+    """Return what ``{build}`` stands for: a folder that is kept between runs, another one for other inputs.
+
+    Programs that are built in the same way of the same inputs share it; one that states no inputs has its own.
+    """
     program = options_of(variant)
-    facts = [str(run.experiment.path), variant.name, list(program.build_command), dict(variant.params),
-             dict(program.env), str(run.dir.manifest["arch"]), _hashes(program.build_inputs)]  # fmt: skip
-    return cache_root() / "programs" / f"{folder_name(variant.name)}-{digest(facts)[:16]}"
+    facts = [str(working_folder(run, variant)), list(program.build_command), dict(variant.params), dict(program.env),
+             str(run.dir.manifest["arch"]), _hashes(program.build_inputs)]  # fmt: skip
+    if not program.build_inputs:
+        facts += [str(run.experiment.path), variant.name]
+    return cache_root() / "programs" / digest(facts)
 
 
 def words(run: Run, variant: Variant, texts: Sequence[str], dims: Dims | None = None) -> list[str]:
@@ -110,7 +118,10 @@ def scratch() -> Iterator[Path]:
 def run_once(run: Run, variant: Variant, dims: Dims) -> Ended:
     """Run a program by itself to its end."""
     with scratch() as home:
-        return start(run, variant, words(run, variant, options_of(variant).argv, dims), home)
+        ended = start(run, variant, words(run, variant, options_of(variant).argv, dims), home)
+    said = run.dir.raw(f"programs/{folder_name(variant.name)}.{folder_name(size_key(dims))}.out")
+    write_text(said, without_folders(ended.stdout[:_SAID_LETTERS]))
+    return ended
 
 
 def start(run: Run, variant: Variant, argv: Sequence[str], home: Path) -> Ended:
