@@ -37,7 +37,8 @@ __global__ __launch_bounds__(THREADS) void sgemm_tile(const float *__restrict__ 
     float sum[EACH][EACH] = {};
     for (int k0 = 0; k0 < K; k0 += SLICE) {
         const float4 from_a = *reinterpret_cast<const float4 *>(A + static_cast<size_t>(row + a_row) * K + k0 + a_k);
-        const float4 from_b = *reinterpret_cast<const float4 *>(B + static_cast<size_t>(k0 + b_k) * N + column + b_column);
+        const float4 from_b =
+            *reinterpret_cast<const float4 *>(B + static_cast<size_t>(k0 + b_k) * N + column + b_column);
         __syncthreads();  // the slice before has been read
         a[a_k][a_row] = from_a.x;
         a[a_k + 1][a_row] = from_a.y;
@@ -123,7 +124,8 @@ int main(int argc, char **argv) {
         const int i = static_cast<int>(sample * 7919LL % M), j = static_cast<int>(sample * 104729LL % N);
         double sum = 0.0, size = 0.0;
         for (int k = 0; k < K; ++k) {
-            const double product = static_cast<double>(a[static_cast<size_t>(i) * K + k]) * b[static_cast<size_t>(k) * N + j];
+            const double product =
+                static_cast<double>(a[static_cast<size_t>(i) * K + k]) * b[static_cast<size_t>(k) * N + j];
             sum += product;
             size += std::fabs(product);
         }

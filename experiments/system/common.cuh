@@ -16,13 +16,13 @@
 #include <string>
 #include <vector>
 
-#define CHECK(call)                                                                                    \
-    do {                                                                                               \
-        const cudaError_t status = (call);                                                             \
-        if (status != cudaSuccess) {                                                                   \
-            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(status));       \
-            std::exit(2);                                                                              \
-        }                                                                                              \
+#define CHECK(call)                                                                              \
+    do {                                                                                         \
+        const cudaError_t status = (call);                                                       \
+        if (status != cudaSuccess) {                                                             \
+            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(status)); \
+            std::exit(2);                                                                        \
+        }                                                                                        \
     } while (0)
 
 // The value of --name=..., or what stands for it where it is not given.

@@ -20,9 +20,7 @@ struct Work {
     std::vector<cudaStream_t> streams;
 };
 
-static void one(const Work &work) {
-    small<<<work.kernels, THREADS, 0, work.streams[0]>>>(work.words, work.rounds);
-}
+static void one(const Work &work) { small<<<work.kernels, THREADS, 0, work.streams[0]>>>(work.words, work.rounds); }
 
 static void spread(const Work &work) {
     for (int k = 0; k < work.kernels; ++k) {

@@ -127,7 +127,7 @@ static void all_in_one(const Work &work) {
 static void queued(const Work &work) {
     CHECK(cudaMemsetAsync(work.queue, 0, (1 + work.blocks) * sizeof(uint32_t), work.streams[0]));
     persistent<<<work.blocks, THREADS, 0, work.streams[0]>>>(work.words, work.rounds, work.launches, work.blocks,
-                                                              work.queue, work.queue + 1);
+                                                             work.queue, work.queue + 1);
 }
 
 int main(int argc, char **argv) {

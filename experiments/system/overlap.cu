@@ -25,12 +25,8 @@ struct Job {
     cudaStream_t stream[MOST_STREAMS];
     std::vector<cudaEvent_t> arrived, worked;
 
-    long begin(int chunk) const {
-        return words * chunk / chunks;
-    }
-    long count(int chunk) const {
-        return begin(chunk + 1) - begin(chunk);
-    }
+    long begin(int chunk) const { return words * chunk / chunks; }
+    long count(int chunk) const { return begin(chunk + 1) - begin(chunk); }
 };
 
 static void to_gpu(const Job &job, int chunk, cudaStream_t stream) {
@@ -201,7 +197,8 @@ int main(int argc, char **argv) {
             }
         }
     }
-    std::printf("to the GPU %.1f us, work %.1f us (%d rounds), back %.1f us, ideal of %d chunks %.1f us\ntime %.3f us\n",
-                h2d, kernel, job.rounds, d2h, job.chunks, ideal, time);
+    std::printf(
+        "to the GPU %.1f us, work %.1f us (%d rounds), back %.1f us, ideal of %d chunks %.1f us\ntime %.3f us\n", h2d,
+        kernel, job.rounds, d2h, job.chunks, ideal, time);
     return 0;
 }

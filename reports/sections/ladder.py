@@ -85,6 +85,8 @@ def _origin(data: RunData, rows: Sequence[LadderRow]) -> str:
         return f"{what}: measured{f' on {gpu}' if gpu else ' here'}."
     if found:
         return f"{what}: measured or recorded, as the column From says."
+    if any(row.own is not None for row in rows):
+        return "Times of programs, as their traces hold or they print them: no event was put around their launches."
     return "No times: what stands here was computed from the compiled binaries."
 
 
