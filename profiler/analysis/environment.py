@@ -116,6 +116,7 @@ def _method(data: RunData) -> tuple[str, ...]:
     timing, profile = (data.manifest.get("timing") or {}) if rows else {}, data.manifest.get("profile") or {}
     lines: list[str] = []
     methods = sorted({str(r["method"]) for r in rows if r["method"]})
+    rows = [r for r in rows if r["method"] not in OWN_WORDS]
     if apart := [OWN_WORDS[one] for one in methods if one in OWN_WORDS]:
         methods = [one for one in methods if one not in OWN_WORDS]
         lines += [f"Programs: {formatting.listed(apart)}, one sample of each process; their answers are unverified."]

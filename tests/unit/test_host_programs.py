@@ -47,7 +47,8 @@ def test_every_contract_has_an_ideal_that_prints_its_time_too(name: str) -> None
         baseline = experiment.variant(experiment.baseline[variant.dtype])
         assert baseline.command is not None
         assert "ideal" in baseline.idea
-        assert variant.command.time == baseline.command.time
+        if variant.name != "kernel":  # how long a kernel of the loop runs, which only a trace knows
+            assert variant.command.time == baseline.command.time
         assert all(file.is_file() for file in variant.command.build_inputs)
 
 
