@@ -155,7 +155,7 @@ def _collect_all(run: Run, plan: Plan, pairs: Sequence[Pair]) -> Collected:
     run.say(f"profile: {len(pairs)} launches in one ncu process" if len(pairs) > 1 else f"profile: {pairs[0][0]}")
     result = _collect(run, plan, pairs, "profile")
     if result.outcome.kind == "unknown_metric":
-        plan = _without_names(plan, result.outcome.names)
+        plan = without_names(plan, result.outcome.names)
         run.say(f"profile: {result.outcome.message}; profiled without")
         result = _collect(run, plan, pairs, "profile")
     if result.outcome.final or result.outcome.kind == "unknown_metric":
@@ -320,8 +320,8 @@ def _options_of(options: ProfileOptions) -> dict[str, Any]:
     }
 
 
-def _without_names(plan: Plan, refused: Sequence[str]) -> Plan:
-    """The plan without the metrics that ncu refused, and without all of their suffixes."""
+def without_names(plan: Plan, refused: Sequence[str]) -> Plan:
+    """Return the plan without the metrics that ncu refused, and without all of their suffixes."""
     bases = {base_name(name) for name in refused}
     kept = tuple(name for name in plan.metrics if base_name(name) not in bases)
     return Plan(plan.ncu, kept, plan.extra, plan.available, plan.options)

@@ -18,7 +18,7 @@ from profiler.ncu_reader import read_report, reader_paths
 from profiler.parse.folders import without_folders
 from profiler.parse.launches import NoSuchLaunch, Wanted, chosen
 from profiler.parse.ncu import Place, RawReport, rows_of_report
-from profiler.profile import Plan, by_pair, plan_for, read_text, rows_of_reason, write
+from profiler.profile import Plan, by_pair, plan_for, read_text, rows_of_reason, without_names, write
 from profiler.profile_cache import Pair, Profile
 from profiler.programs import KEPT_BYTES, environment, options_of, programs_of, scratch, words, working_folder
 from profiler.run import Run
@@ -57,6 +57,10 @@ def profile_programs(run: Run) -> None:
             continue
         run.say(f"profile: {pair[0]} at {pair[1]}, in a process of its own")
         profile, outcome = _profile(run, plan, variant, pair, number)
+        if outcome.kind == "unknown_metric":
+            plan = without_names(plan, outcome.names)
+            run.say(f"profile: {outcome.message}; profiled without")
+            profile, outcome = _profile(run, plan, variant, pair, number)
         if profile is not None:
             profiles[pair] = profile
         elif outcome.final:

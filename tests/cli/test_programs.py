@@ -320,3 +320,23 @@ def test_a_program_that_nsys_says_has_failed_has_no_time(project: Project) -> No
     assert (theirs["status"], row_of(document)["own_time_ns"]) == ("launch_failed", None)
     assert "under nsys it ended with exit code 4, though not by itself" in theirs["reason"]
     assert os.path.exists(project.folder / "ran")
+
+
+def test_a_name_that_ncu_refuses_is_left_out_and_asked_again(project: Project) -> None:
+    traced(project, four_launches)
+    calls = project.tools / "ncu-calls"
+    project.told("ncu", FAKE_NCU="unknown", FAKE_NCU_CALLS=calls, FAKE_NCU_UNKNOWN="gpu__time_duration.sum")
+    project.run(TRACES, "--only", "theirs")
+    own = [words for line in calls.read_text().splitlines() if "program.py" in (words := json.loads(line))]
+    asked = ["gpu__time_duration.sum" in words[words.index("--metrics") + 1].split(",") for words in own]
+    assert asked == [True, False]
+
+
+def test_refused_counters_leave_the_time_and_say_why(project: Project) -> None:
+    traced(project, four_launches)
+    project.told("ncu", FAKE_NCU="perm")
+    code, document, _, run = project.run(TRACES, "--only", "theirs")
+    assert code == 0
+    assert row_of(document)["own_time_ns"] == pytest.approx(5_000)
+    assert run.manifest["profile"]["outcome"] == "not_permitted"
+    assert set(run.frame("metrics")["why"]) == {"not_permitted"}
