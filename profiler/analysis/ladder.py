@@ -344,11 +344,11 @@ def _bound_sentence(limit: Limit) -> str:
 
 
 def fastest_programs(data: RunData, rows: Sequence[LadderRow]) -> list[LadderRow]:
-    """Return the fastest program of each contract at the largest size, baselines aside."""
+    """Return the fastest program of each contract at the largest size, of those with a ratio if any has one."""
     found = [r for r in rows if r.kind == "command" and r.own is not None and r.size == data.largest_size]
     found = [r for r in found if not r.is_baseline]
     best: dict[str, LadderRow] = {}
-    for row in sorted(found, key=lambda r: r.own.time.value if r.own else math.inf):
+    for row in sorted(found, key=lambda r: (r.own.ratio is None, r.own.time.value) if r.own else (True, math.inf)):
         best.setdefault(row.dtype, row)
     return list(best.values())
 

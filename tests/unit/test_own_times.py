@@ -91,3 +91,11 @@ def test_a_failed_program_has_no_time() -> None:
     broken = [row | {"status": "launch_failed"} if row["name"] == "theirs" else row for row in data.rows["variants"]]
     rows = {row.variant: row for row in ladder_rows(RunData(data.manifest, {**data.rows, "variants": broken}))}
     assert rows["theirs"].own is None
+
+
+def test_the_verdict_speaks_of_the_program_that_can_be_compared() -> None:
+    data = run_of(traced={"kernel": 10.0}, printed={"loop": 50.0, "ideal": 40.0}, baseline="ideal")
+    lines = [line for line in verdict_lines(data, ladder_rows(data)) if "a program" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("loop, a program, takes ")
+    assert "of ideal measured the same way" in lines[0]
