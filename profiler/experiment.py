@@ -256,6 +256,7 @@ def _command(row: NamedVariant, defaults: DefaultKeys, argv: tuple[str, ...], pa
         cwd=(path.parent / cwd).resolve() if cwd is not None else None,
         env={**defaults.env, **row.env},
         build_command=tuple(_either(row, defaults, "build_command") or ()),
+        build_inputs=tuple((path.parent / name).resolve() for name in _either(row, defaults, "build_inputs")),
         launches={"skip": 0, "count": 1, "combine": "sum", **launches},
         time=time.model_dump() if isinstance(time, StdoutTime) else str(time),
     )

@@ -45,8 +45,10 @@ def source_hash(variant: Variant, problem: ProblemRef, arch: str) -> str:
     if variant.kind in {"cuda", "triton"}:
         facts["arch"] = arch
     if variant.command is not None:
-        facts["argv"] = list(variant.command.argv)
-        facts["env"] = dict(variant.command.env)
+        program = variant.command
+        facts |= {"argv": list(program.argv), "env": dict(program.env), "build_command": list(program.build_command)}
+        facts |= {"inputs": [(file.name, _stripped_hash(file)) for file in program.build_inputs]}
+        facts |= {"launches": dict(program.launches), "time": program.time}
     return digest(facts)
 
 

@@ -30,12 +30,13 @@ class BuildOptions:
 
 @dataclass(frozen=True)
 class CommandOptions:
-    """A ``command:`` variant: any program. (Carried and validated; run by a later version.)"""
+    """A ``command:`` variant: any program. Words may hold names in braces, which ``profiler.programs`` fills in."""
 
     argv: tuple[str, ...]
     cwd: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     build_command: tuple[str, ...] = ()
+    build_inputs: tuple[Path, ...] = ()  #: the files that decide what is built; without them it is always built anew
     launches: Mapping[str, object] = field(default_factory=dict)
     time: str | Mapping[str, str] = "trace"
 

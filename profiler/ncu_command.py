@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from profiler.parse.folders import without_folders
+from profiler.parse.launches import Wanted, regex_of
 from profiler.toolchain import Tool
 
 #: The profiled program pushes one range per (variant, size) in this domain, named :func:`range_name` of its index.
@@ -93,11 +94,43 @@ def profile_argv(
 
     Only the program's own process is profiled: compilers that it starts are not slowed down, and never counted.
     """
-    argv = [str(ncu.path), "--target-processes", "application-only"]
-    argv += ["--clock-control", options.clock_control, "--cache-control", options.cache_control]
-    argv += ["--nvtx"]
+    which = ["--nvtx"]
     for name in ranges:
-        argv += ["--nvtx-include", range_expression(name)]
+        which += ["--nvtx-include", range_expression(name)]
+    return _argv(ncu, "application-only", which, program, report, log, metrics, options)
+
+
+def program_argv(
+    ncu: Tool,
+    program: Sequence[str],
+    report: Path,
+    log: Path,
+    metrics: Sequence[str],
+    wanted: Wanted,
+    options: ProfileOptions = ProfileOptions(),
+) -> list[str]:
+    """Return the command line that profiles the launches of somebody's program that are meant by name, skip and count;
+    those of its child processes, too.
+    """
+    which = []
+    if wanted.match is not None:
+        which += ["--kernel-name-base", "demangled", "--kernel-name", f"regex:{regex_of(wanted.match)}"]
+    which += ["--launch-skip", str(wanted.skip), "--launch-count", str(wanted.profiled)]
+    return _argv(ncu, "all", which, program, report, log, metrics, options)
+
+
+def _argv(
+    ncu: Tool,
+    processes: str,
+    which: Sequence[str],
+    program: Sequence[str],
+    report: Path,
+    log: Path,
+    metrics: Sequence[str],
+    options: ProfileOptions,
+) -> list[str]:
+    argv = [str(ncu.path), "--target-processes", processes]
+    argv += ["--clock-control", options.clock_control, "--cache-control", options.cache_control, *which]
     if options.set == "full":
         argv += ["--set", "full"]
     elif options.sources:

@@ -18,15 +18,18 @@ class Trouble:
     hint: str = ""
 
 
-def profile_argv(nsys: Path, program: Sequence[str], output: Path) -> list[str]:
+def profile_argv(nsys: Path, program: Sequence[str], output: Path, *, leaves_children: bool = False) -> list[str]:
     """Return the command line that traces a program into ``output`` (a path without suffix).
+
+    A program that may leave children behind is not waited for once it has ended itself.
 
     CUDA and NVTX only: with CPU sampling a trace of seconds took minutes and gigabytes. Graphs are traced node by node,
     because their kernels are what the report is about.
     """
     return [
         str(nsys), "profile", "--trace", "cuda,nvtx", "--sample", "none", "--cpuctxsw", "none",
-        "--cuda-graph-trace", "node", "--force-overwrite", "true", "--output", str(output), *program,
+        "--cuda-graph-trace", "node", *(["--wait", "primary"] if leaves_children else []),
+        "--force-overwrite", "true", "--output", str(output), *program,
     ]  # fmt: skip
 
 
@@ -42,6 +45,8 @@ def export_argv(nsys: Path, report: Path, target: Path) -> list[str]:
     ]  # fmt: skip
 
 
+#: What nsys says of a program that failed; its own exit code is 0 in some versions.
+LAUNCH_FAILED = re.compile(r"target application returned non-zero exit code (-?\d+)", re.IGNORECASE)
 _LIBRARY = re.compile(r"(lib[\w.+-]+\.so[\w.]*): cannot open shared object file")
 _PACKAGES = {"libdw": "libdw1", "libelf": "libelf1"}
 _REFUSED = re.compile(

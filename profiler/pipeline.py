@@ -19,6 +19,9 @@ from profiler.clocks import clocks_for
 from profiler.controls import controls_for
 from profiler.errors import Exit
 from profiler.profile import prefetch_metric_names, profile_stage
+from profiler.program_profiles import profile_programs
+from profiler.program_times import time_programs
+from profiler.programs import build_programs
 from profiler.replay import replay
 from profiler.run import Run, cache_root
 from profiler.rundir import RunDir
@@ -53,6 +56,7 @@ def execute(run: Run, choice: Choice, render: RenderReport) -> Exit:
         with timed_stage(run, "build", choice):
             if "build" in choice.stages and not run.dir.stage_done("build"):
                 build_stage(run)
+                build_programs(run)
         with timed_stage(run, "static", choice):
             if "static" in choice.stages and not run.dir.stage_done("static"):
                 static_stage(run)
@@ -184,6 +188,8 @@ def _device_stages(run: Run, choice: Choice, early: EarlyStart | None) -> str | 
                             time_stage(run, session, helpers, library)
                             if early.ceilings is not None and "report" in choice.stages:
                                 measure_ceilings(run, session, helpers, library)
+                            session.close()  # programs are given the card to themselves
+                            time_programs(run)
                     run.note("worker", {"started": session.started, "waited_s": round(session.waited_s, 3)})
         except WorkerUnusable as error:
             not_run(run, str(error))
@@ -191,6 +197,7 @@ def _device_stages(run: Run, choice: Choice, early: EarlyStart | None) -> str | 
         with timed_stage(run, "profile", choice):
             if "profile" in wanted:
                 profile_stage(run)
+                profile_programs(run)
         with timed_stage(run, "trace", choice):
             if "trace" in wanted:
                 trace_stage(run)

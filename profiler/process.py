@@ -85,11 +85,14 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     label: str = "",
+    keep_bytes: int | None = None,
     ledger: Ledger = LEDGER,
 ) -> Completed:
     """Run a child to its end and return what it said; never raises for its exit code or a timeout.
 
-    Raises ``ToolMissing`` when it cannot be started. ``timeout`` is in seconds.
+    Raises ``ToolMissing`` when it cannot be started. ``timeout`` is in seconds. With ``keep_bytes`` only so much of
+    the beginning and as much of the end of each stream is kept, however much a child of unknown manners prints, and
+    what it leaves running in its group ends with it.
     """
     args = [str(arg) for arg in argv]
     started = time.monotonic()
@@ -112,12 +115,15 @@ def run(
         _running.add(child.pid)
     timed_out = False
     try:
-        try:
-            stdout, stderr = child.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-            end_group(child.pid)
-            stdout, stderr = _drain(child)
+        if keep_bytes is not None:
+            stdout, stderr, timed_out = _bounded(child, timeout, keep_bytes)
+        else:
+            try:
+                stdout, stderr = child.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                timed_out = True
+                end_group(child.pid)
+                stdout, stderr = _drain(child)
     except BaseException:  # Ctrl-C included: no child outlives the command
         end_group(child.pid)
         child.wait()
@@ -261,6 +267,58 @@ def _drain(child: subprocess.Popen[str]) -> tuple[str, str]:
     except subprocess.TimeoutExpired as late:
         child.wait()
         return _text(late.output), _text(late.stderr)
+
+
+class _Keeper(threading.Thread):
+    """Reads a pipe to its end and keeps its beginning and its end."""
+
+    def __init__(self, descriptor: int, most: int) -> None:
+        super().__init__(daemon=True)
+        self._descriptor, self._most = descriptor, most
+        self._head, self._tail = bytearray(), bytearray()
+        self._left_out = 0
+
+    def run(self) -> None:
+        """Read until nobody holds the other end."""
+        with open(self._descriptor, "rb", buffering=0) as pipe:
+            while part := pipe.read(1 << 16):
+                self._keep(part)
+
+    def _keep(self, part: bytes) -> None:
+        room = self._most - len(self._head)
+        self._head += part[:room]
+        self._tail += part[room:]
+        if len(self._tail) > 2 * self._most:
+            self._left_out += len(self._tail) - self._most
+            del self._tail[: -self._most]
+
+    def text(self) -> str:
+        """Return what was kept, with a word on what was not."""
+        tail, left_out = bytes(self._tail), self._left_out
+        if len(tail) > self._most:
+            left_out += len(tail) - self._most
+            tail = tail[-self._most :]
+        between = f"\n[{left_out} bytes left out]\n" if left_out else ""
+        return self._head.decode("utf-8", "replace") + between + tail.decode("utf-8", "replace")
+
+
+def _bounded(child: subprocess.Popen[str], timeout: float, most: int) -> tuple[str, str, bool]:
+    """Wait for a child whose output may have any length; end what it leaves behind in its group."""
+    assert child.stdout is not None and child.stderr is not None
+    keepers = [_Keeper(os.dup(pipe.fileno()), most) for pipe in (child.stdout, child.stderr)]
+    for keeper in keepers:
+        keeper.start()
+    deadline = time.monotonic() + timeout
+    while not (exited := _leader_exited(child.pid)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if exited:
+        _signal_group(child.pid, signal.SIGKILL)  # what it left; not reaped yet, it keeps the number from others
+    else:
+        end_group(child.pid)
+    child.wait()
+    for keeper in keepers:
+        keeper.join(timeout=1)  # a daemon of a session of its own may hold the pipe, and is not waited for
+    return keepers[0].text(), keepers[1].text(), not exited
 
 
 def _text(said: object) -> str:

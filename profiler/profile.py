@@ -100,14 +100,18 @@ def prefetch_metric_names(run: Run) -> None:
         profile_cache.metric_names(run.toolchain.ncu, run.gpu.compute_capability)
 
 
-def _profile(run: Run, ncu: Tool, pairs: Sequence[Pair]) -> None:
-    assert run.gpu is not None
+def plan_for(run: Run, ncu: Tool) -> Plan:
+    """Return what to ask this ncu for on the run's GPU."""
     wanted = run.experiment.profile
-    options = ProfileOptions(set=_set_of(run), sources=wanted.sources)
-    names = profile_cache.metric_names(ncu, run.gpu.compute_capability)
+    names = profile_cache.metric_names(ncu, run.gpu.compute_capability if run.gpu is not None else None)
     available = None if names is None else frozenset(names)
-    plan = Plan(ncu, tuple(requests(available, wanted.metrics)), wanted.metrics, available, options)
-    collected = {"metrics": plan.metrics, "extra": plan.extra, **_options_of(options)}
+    options = ProfileOptions(set=_set_of(run), sources=wanted.sources)
+    return Plan(ncu, tuple(requests(available, wanted.metrics)), wanted.metrics, available, options)
+
+
+def _profile(run: Run, ncu: Tool, pairs: Sequence[Pair]) -> None:
+    plan = plan_for(run, ncu)
+    collected = {"metrics": plan.metrics, "extra": plan.extra, **_options_of(plan.options)}
     keys = profile_cache.keys(run, pairs, collected)
     kept: dict[Pair, Profile] = {}
     if not run.settings.force:
@@ -119,14 +123,14 @@ def _profile(run: Run, ncu: Tool, pairs: Sequence[Pair]) -> None:
     result = _collect_all(run, plan, missing) if missing else Collected(Outcome("ok"))
     if result.outcome.final and not result.profiles:
         why = "not_permitted" if result.outcome.kind == "permission" else "not_collected"
-        _write(run, list(kept), kept.values(), [])
+        write(run, list(kept), kept.values(), [])
         _without_counters(run, missing, result.outcome, result.outcome.kind, why, plan)
         return
     for pair, profile in result.profiles.items():
         profile_cache.store(keys[pair], profile)
     failed = [pair for pair in missing if pair not in result.profiles]
-    empty = _reason_rows(failed, "failed")
-    _write(run, pairs, [*kept.values(), *result.profiles.values()], empty)
+    empty = rows_of_reason(failed, "failed")
+    write(run, pairs, [*kept.values(), *result.profiles.values()], empty)
     note: dict[str, Any] = {
         **_note_of(plan, result.outcome if failed else Outcome("ok")),
         "passes": _passes([*kept.values(), *result.profiles.values()]),
@@ -151,7 +155,7 @@ def _collect_all(run: Run, plan: Plan, pairs: Sequence[Pair]) -> Collected:
     run.say(f"profile: {len(pairs)} launches in one ncu process" if len(pairs) > 1 else f"profile: {pairs[0][0]}")
     result = _collect(run, plan, pairs, "profile")
     if result.outcome.kind == "unknown_metric":
-        plan = _without_names(plan, result.outcome.names)
+        plan = without_names(plan, result.outcome.names)
         run.say(f"profile: {result.outcome.message}; profiled without")
         result = _collect(run, plan, pairs, "profile")
     if result.outcome.final or result.outcome.kind == "unknown_metric":
@@ -193,7 +197,7 @@ def _collect(run: Run, plan: Plan, pairs: Sequence[Pair], stem: str) -> Collecte
             outcome = Outcome("other", f"ncu cannot be started: {why}", "run `ncu --version` by hand")
             return Collected(outcome, failures=dict.fromkeys(pairs, outcome.message))
         run.dir.raw(f"{stem}.ncu.out").write_text(done.output, encoding="utf-8")
-        outcome = classify_log(_read(log) + done.output, done.returncode)
+        outcome = classify_log(read_text(log) + done.output, done.returncode)
         if done.timed_out and not outcome.final:
             outcome = Outcome(
                 "other", f"ncu did not end within {timeout:.0f} s",
@@ -234,7 +238,7 @@ def _read_result(
     lost = len(raw.launches) - len(places)
     if lost:
         result.remarks.append(f"{lost} launches of {report.name} lie in no known range")
-    result.profiles |= _by_pair(rows)
+    result.profiles |= by_pair(rows)
 
 
 def _name_files(run: Run, rows: Rows) -> None:
@@ -253,7 +257,8 @@ def _name_files(run: Run, rows: Rows) -> None:
         row["file"] = known[variant].get(file) or (Path(short).name if Path(short).is_absolute() else short)
 
 
-def _by_pair(rows: Rows) -> dict[Pair, Profile]:
+def by_pair(rows: Rows) -> dict[Pair, Profile]:
+    """Return the rows of a report as frames of each pair."""
     grouped: dict[Pair, dict[str, list[dict[str, Any]]]] = {}
     for name, listed in rows.frames().items():
         for row in listed:
@@ -264,7 +269,7 @@ def _by_pair(rows: Rows) -> dict[Pair, Profile]:
     }
 
 
-def _write(run: Run, pairs: Sequence[Pair], profiles: Iterable[Profile], empty: list[dict[str, Any]]) -> None:
+def write(run: Run, pairs: Sequence[Pair], profiles: Iterable[Profile], empty: list[dict[str, Any]]) -> None:
     """Write the frames; older rows of the same variants and sizes, and of ncu, give way."""
     listed = list(profiles)
     gone = set(pairs)
@@ -286,13 +291,14 @@ def _without_counters(
     run: Run, pairs: Sequence[Pair], outcome: Outcome, name: str, why: str = "not_collected", plan: Plan | None = None
 ) -> None:
     """Rows that say why there are no counters, the manifest's note, and one line for the user; statuses stay."""
-    rows = _reason_rows(pairs, why)
-    _write(run, pairs, [], rows)
+    rows = rows_of_reason(pairs, why)
+    write(run, pairs, [], rows)
     run.note("profile", {**_note_of(plan, outcome), "outcome": _NOTE_NAMES.get(name, name)})
     run.say(f"no hardware counters: {outcome.message}; {outcome.hint}" if outcome.hint else outcome.message)
 
 
-def _reason_rows(pairs: Iterable[Pair], why: str) -> list[dict[str, Any]]:
+def rows_of_reason(pairs: Iterable[Pair], why: str) -> list[dict[str, Any]]:
+    """Return rows of ``metrics`` that say why pairs have no counters."""
     return [row for name, size in pairs for row in reason_rows({"variant": name, "size": size}, HEADLINE, why)]
 
 
@@ -314,8 +320,8 @@ def _options_of(options: ProfileOptions) -> dict[str, Any]:
     }
 
 
-def _without_names(plan: Plan, refused: Sequence[str]) -> Plan:
-    """The plan without the metrics that ncu refused, and without all of their suffixes."""
+def without_names(plan: Plan, refused: Sequence[str]) -> Plan:
+    """Return the plan without the metrics that ncu refused, and without all of their suffixes."""
     bases = {base_name(name) for name in refused}
     kept = tuple(name for name in plan.metrics if base_name(name) not in bases)
     return Plan(plan.ncu, kept, plan.extra, plan.available, plan.options)
@@ -333,7 +339,7 @@ def _passes(profiles: Iterable[Profile]) -> int | None:
 def _told_failures(status: Path) -> dict[int, str]:
     """What the profiled program said of the pairs that it could not launch, by index."""
     told = {}
-    for line in _read(status).splitlines():
+    for line in read_text(status).splitlines():
         try:
             said = json.loads(line)
         except ValueError:
@@ -358,7 +364,8 @@ def _set_of(run: Run) -> Any:
     return run.settings.profile_set or run.experiment.profile.set
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return a file's text; empty when it is not there."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -122,7 +122,7 @@ class LaunchKeys(Strict):
     match: Text | None = Field(default=None, description="Pattern (with * and ?) of the demangled kernel name.")
     skip: Integer = Field(default=0, ge=0, description="Matching launches to leave out first.")
     count: Integer = Field(default=1, ge=1, description="Matching launches to take then.")
-    combine: Annotated[Literal["sum", "mean", "median"], BeforeValidator(as_text)] = Field(
+    combine: Annotated[Literal["sum", "mean", "median", "min", "max"], BeforeValidator(as_text)] = Field(
         default="sum", description="How their durations become one."
     )
 
@@ -159,6 +159,9 @@ class VariantKeys(Strict):
     env: dict[str, Text] = Field(default={}, description="Command: further environment variables.")
     build_command: list[Text] | None = Field(
         default=None, min_length=1, description="Command: builds the program first."
+    )
+    build_inputs: list[Text] = Field(
+        default=[], description="Command: files that decide what is built; while they are the same it is not repeated."
     )
     launches: LaunchKeys = Field(default=LaunchKeys(), description="Command: which launches count.")
     time: Annotated[

@@ -37,7 +37,7 @@ from profiler.toolchain import Tool
 _PROGRAM = "profiler.worker.trace_program"
 _LONGEST_S = 1800.0
 #: What nsys does after the program has ended: stop, write, import, export.
-_AFTER_S = 120.0
+AFTER_S = 120.0
 #: All that the traced program and the tracer are given of the environment; an export holds every variable of it.
 KEPT_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "TMPDIR", "CUDA_HOME", "CUDA_PATH", "TRITON_CACHE_DIR",
@@ -81,8 +81,8 @@ def trace_stage(run: Run) -> None:
     _keep(run, pairs, result, why)
 
 
-def with_nsys(run: Run, nsys: Tool, pairs: Sequence[Pair]) -> Traced:
-    """Trace under Nsight Systems; what goes wrong is in ``trouble``."""
+def with_nsys(run: Run, nsys: Tool, pairs: Sequence[Pair], stem: str = "trace") -> Traced:
+    """Trace under Nsight Systems; what goes wrong is in ``trouble``. ``stem`` names the files in ``raw/``."""
     from profiler.nsys_export import read_export, scrub
 
     result = Traced("nsys", nsys.version)
@@ -104,7 +104,7 @@ def with_nsys(run: Run, nsys: Tool, pairs: Sequence[Pair]) -> Traced:
             result.trouble = Trouble(f"nsys cannot be started: {str(error).rpartition(': ')[2]}")
             return result
         result.seconds["nsys"] = round(time.monotonic() - began, 3)
-        run.dir.raw("trace.nsys.out").write_text(without_folders(done.output), encoding="utf-8")
+        run.dir.raw(f"{stem}.nsys.out").write_text(without_folders(done.output), encoding="utf-8")
         _read_status(spec, result)
         if done.timed_out:
             result.trouble = Trouble(f"nsys did not end within {timeout:.0f} s", "raise --timeout")
@@ -115,10 +115,10 @@ def with_nsys(run: Run, nsys: Tool, pairs: Sequence[Pair]) -> Traced:
             result.trouble = trouble("nsys", done.output, done.returncode)
             return result
         try:
-            export = nsys_convert.to_sqlite(report, nsys.path, folder / "export", timeout_s=_AFTER_S, env=env)
+            export = nsys_convert.to_sqlite(report, nsys.path, folder / "export", timeout_s=AFTER_S, env=env)
             result.seconds["export"] = round(time.monotonic() - began - result.seconds["nsys"], 3)
-            scrub(export, run.dir.raw("trace.sqlite"))
-            read = read_export(run.dir.raw("trace.sqlite"))
+            scrub(export, run.dir.raw(f"{stem}.sqlite"))
+            read = read_export(run.dir.raw(f"{stem}.sqlite"))
         except LadderError as error:
             result.trouble = Trouble(error.message, error.hint)
             return result
@@ -207,7 +207,7 @@ def _cut(run: Run, pairs: Sequence[Pair], result: Traced, frame: pd.DataFrame) -
 def _write_spec(run: Run, pairs: Sequence[Pair], folder: Path) -> tuple[Path, float]:
     from profiler.worker.spec import profile_spec
 
-    timeout = min(_LONGEST_S, run.settings.timeout_s * len(pairs) + _AFTER_S)
+    timeout = min(_LONGEST_S, run.settings.timeout_s * len(pairs) + AFTER_S)
     spec = folder / "spec.json"
     (folder / "export").mkdir()
     spec.write_text(json.dumps({**profile_spec(run, pairs), "timeout_s": timeout}), encoding="utf-8")

@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic_core import PydanticCustomError
 
 from profiler import arithmetic
-from profiler.experiment_files import file_issue, find_source, is_folder, split_function
+from profiler.experiment_files import file_issue, find_source, is_file, is_folder, split_function
 from profiler.problem import Arg
 from profiler.problem_file import CPP_KEYWORDS, IDENTIFIER, ProblemLiterals
 from profiler.python_source import PythonSourceError, keyword_names, module_names, parse_python
@@ -22,7 +22,9 @@ from profiler.suggest import near_match
 from profiler.yaml_lines import Entries, Issue, Items, Node, Scalar
 
 SOURCE_KEYS = ("cuda", "triton", "python", "command")
-_COMMAND_KEYS = ("cwd", "env", "build_command", "launches", "time")
+_COMMAND_KEYS = ("cwd", "env", "build_command", "build_inputs", "launches", "time")
+#: Names in braces besides dims and params: a folder for what is built, and the GPU's architecture.
+BRACED = ("build", "arch")
 _OWN_FLAGS = {
     "-arch": "use `arch:` instead", "--gpu-architecture": "use `arch:` instead", "-gencode": "use `arch:` instead",
     "--generate-code": "use `arch:` instead", "-code": "use `arch:` instead", "--gpu-code": "use `arch:` instead",
@@ -256,8 +258,11 @@ class VariantChecks:
             yield node.issue("expected one call, such as `f(x, y, T, H, stream)`, without a semicolon")
 
     def _command(self, row: Row) -> Iterator[Issue]:
-        known = {key.text for key, _ in row.merged("params")} | set(self.literals.dims if self.literals else ())
-        for node in (*_items(row.get("command")), *_items(row.get("build_command"))):
+        params = {key.text for key, _ in row.merged("params")}
+        dims = set(self.literals.dims if self.literals else ())
+        words = [(node, True) for node in _items(row.get("command"))]
+        for node, sized in [*words, *((node, False) for node in _items(row.get("build_command")))]:
+            known = {*params, *BRACED, *(dims if sized else ())}
             text = ask(node, as_text)
             if text is None or self.literals is None:
                 continue
@@ -267,7 +272,9 @@ class VariantChecks:
                 yield node.issue(f"{error}: write {{{{ and }}}} for braces that are meant as such")
                 continue
             for name in used:
-                if name not in known:
+                if name in dims and not sized:
+                    yield node.issue(f"{{{name}}} is a dim, and a program is built once for all sizes: use a param")
+                elif name not in known:
                     near = near_match(name, known)
                     hint = f'did you mean "{near}"?' if near else f"known: {', '.join(sorted(known))}"
                     yield node.issue(f"{{{name}}} is no dim or param; {hint} (write {{{{ }}}} for braces)")
@@ -275,6 +282,10 @@ class VariantChecks:
         folder = ask(cwd, as_text)
         if cwd is not None and folder is not None and not is_folder(self.path.parent / folder):
             yield cwd.issue(f"no folder {folder!r} beside {self.path.name}")
+        for node in _items(row.get("build_inputs")):
+            text = ask(node, as_text)
+            if text is not None and not is_file(self.path.parent / text):
+                yield node.issue(f"no file {text!r} beside {self.path.name}")
         for key, _ in row.merged("env"):
             if IDENTIFIER.fullmatch(key.text) is None:
                 yield key.issue(f"{key.text!r} cannot name an environment variable")

@@ -17,7 +17,11 @@ class WheelData(BuildHookInterface):  # type: ignore[type-arg]
         files = [
             *root.glob("kernels/**/*"),
             *root.glob("experiments/*.yaml"),
-            *root.glob("experiments/rmsnorm_quant/*"),
+            *(
+                file
+                for name in ("rmsnorm_quant", "system", "command_example")
+                for file in root.glob(f"experiments/{name}/*.*")
+            ),
         ]
         files += root.glob("experiments/recorded/*/gemm_ladder/**/*")
         for path in files:

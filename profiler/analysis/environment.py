@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from profiler.analysis import formatting
+from profiler.analysis.own_times import METHOD_WORDS as OWN_WORDS
 from profiler.analysis.rundata import WHY_TEXT, RunData
 from profiler.controls import parse_row_name
 
@@ -115,6 +116,10 @@ def _method(data: RunData) -> tuple[str, ...]:
     timing, profile = (data.manifest.get("timing") or {}) if rows else {}, data.manifest.get("profile") or {}
     lines: list[str] = []
     methods = sorted({str(r["method"]) for r in rows if r["method"]})
+    rows = [r for r in rows if r["method"] not in OWN_WORDS]
+    if apart := [OWN_WORDS[one] for one in methods if one in OWN_WORDS]:
+        methods = [one for one in methods if one not in OWN_WORDS]
+        lines += [f"Programs: {formatting.listed(apart)}, one sample of each process; their answers are unverified."]
     words = {
         "single": "device events around one launch",
         "graph": "a captured graph of launches over rotated buffers, for kernels too short to time singly",

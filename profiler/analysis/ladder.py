@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from statistics import median as middle
 
 from profiler.analysis import formatting
+from profiler.analysis.own_times import PROGRAM_WHY, OwnTime, own_ranks, own_time, own_verdict
 from profiler.analysis.roofline import Limit, RoofUse, limit_of, roof_uses
-from profiler.analysis.rundata import Row, RunData, Value
+from profiler.analysis.rundata import TIMED_STATUSES, Row, RunData, Value
 from profiler.analysis.statistics import Interval, Sample, median_interval, quartile_spread, ratio_interval
 from profiler.frames import SKIPPED
 
@@ -80,6 +81,7 @@ class LadderRow:
     foreign: int  #: samples taken beside another process
     left_out: int  #: of those, how many were left out
     rank: int | None
+    own: OwnTime | None = None  #: a program's time, or, beside programs, the time in the trace
 
     @property
     def cross_contract(self) -> bool:
@@ -114,7 +116,8 @@ def _row(data: RunData, variant: Row, size: str, order: int, previous: str | Non
     name, dtype = str(variant["name"]), str(variant["dtype"] or "")
     is_baseline = name in data.baselines
     status, reason = _status_at(data, variant, size)
-    samples = data.samples(name, size) if data.timed(name) and status != SKIPPED else []
+    program = variant["kind"] == "command"
+    samples = data.samples(name, size) if data.timed(name) and status != SKIPPED and not program else []
     time = median_interval(samples) if samples else None
     baseline = data.baseline(dtype)
     ratio, ratio_why = _against(data, baseline, samples, size, name)
@@ -142,7 +145,7 @@ def _row(data: RunData, variant: Row, size: str, order: int, previous: str | Non
         origin=str(variant["origin"] or "none"),
         is_baseline=is_baseline,
         time=time,
-        why="" if time else _no_time(data, status, reason),
+        why="" if time else PROGRAM_WHY if program and status in TIMED_STATUSES else _no_time(data, status, reason),
         spread=quartile_spread([s.time_ns for s in samples]) if len(samples) >= 3 else None,
         rate=rate,
         rate_unit=unit,
@@ -167,6 +170,7 @@ def _row(data: RunData, variant: Row, size: str, order: int, previous: str | Non
         foreign=sum(1 for r in raw if r["foreign"]),
         left_out=len(raw) - len(samples) if raw else 0,
         rank=None,
+        own=own_time(data, name, dtype, size) if status != SKIPPED else None,
     )
 
 
@@ -252,7 +256,9 @@ def _ranked(rows: Sequence[LadderRow]) -> list[LadderRow]:
         timed = [row for row in rows if row.dtype == dtype and row.time is not None and row.verified != "unverified"]
         for rank, row in enumerate(sorted(timed, key=lambda r: r.time.value if r.time else math.inf), start=1):
             ranks[row.order] = rank
-    return [replace(row, rank=ranks.get(row.order)) for row in rows]
+    places = own_ranks([(row.order, row.dtype, row.own) for row in rows])
+    owned = {row.order: replace(row.own, rank=places.get(row.order)) for row in rows if row.own is not None}
+    return [replace(row, rank=ranks.get(row.order), own=owned.get(row.order)) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -337,9 +343,20 @@ def _bound_sentence(limit: Limit) -> str:
     return ""
 
 
+def fastest_programs(data: RunData, rows: Sequence[LadderRow]) -> list[LadderRow]:
+    """Return the fastest program of each contract at the largest size, of those with a ratio if any has one."""
+    found = [r for r in rows if r.kind == "command" and r.own is not None and r.size == data.largest_size]
+    found = [r for r in found if not r.is_baseline]
+    best: dict[str, LadderRow] = {}
+    for row in sorted(found, key=lambda r: (r.own.ratio is None, r.own.time.value) if r.own else (True, math.inf)):
+        best.setdefault(row.dtype, row)
+    return list(best.values())
+
+
 def verdict_lines(data: RunData, rows: Sequence[LadderRow]) -> list[str]:
     """Return the verdict as plain sentences, for the terminal and the page's opening."""
     lines = [verdict.sentence for verdict in verdicts(data, rows)]
+    lines += [own_verdict(row.variant, row.size, row.own) for row in fastest_programs(data, rows) if row.own]
     if not lines:
         lines.append(_nothing_measured(data))
     failed = _failures(data)

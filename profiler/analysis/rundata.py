@@ -32,6 +32,8 @@ WHY_TEXT: Mapping[str, str] = {
     "not_applicable": "does not apply to this kernel",
     "failed": "the profiler gave no value for this kernel",
 }
+#: Methods whose samples no event times rank with: each is asked for by name.
+APART = frozenset({"sustained", "trace", "printed"})
 _STATIC_ORIGINS = frozenset({"ptxas", "sass"})
 _FRAMES = ("variants", "checks", "samples", "metrics", "stalls", "ceilings")
 #: What only the report reads: counters per instruction, and the profiler's own advice.
@@ -159,13 +161,15 @@ class RunData:
     def samples(self, name: str, size: str, method: str = "") -> list[Sample]:
         """Return a variant's samples at a size: of one method and cache state, foreign ones left out if others remain.
 
-        ``method`` is ``sustained`` for that regime; otherwise the one that the times were ranked by.
+        ``method`` is one of ``APART``; otherwise the one that the times were ranked by.
         """
         rows = self._samples.get((name, size), ())
-        rows = [r for r in rows if (r["method"] == "sustained") == (method == "sustained") and _positive(r["time_ns"])]
+        rows = [r for r in rows if _of(r["method"], method) and _positive(r["time_ns"])]
         wanted = (self.manifest.get("timing") or {}).get("cache")
-        if method != "sustained" and any(r["cache"] == wanted for r in rows):
+        if not method and any(r["cache"] == wanted for r in rows):
             rows = [r for r in rows if r["cache"] == wanted]
+        if method in ("trace", "printed"):  # one of each process: the processes are the rounds
+            return [Sample(float(r["time_ns"]), 0, int(r["process"] or 0)) for r in rows]
         clean = [r for r in rows if not r["foreign"]]
         return [
             Sample(float(r["time_ns"]), int(r["process"] or 0), int(r["order"] or 0))
@@ -368,6 +372,10 @@ def _of_binary(row: Row) -> bool:
     if row["origin"] in _STATIC_ORIGINS or row["launch"] is None:
         return True
     return not row["size"] and row["origin"] != "ncu"
+
+
+def _of(method: str | None, wanted: str) -> bool:
+    return method == wanted if wanted else method not in APART
 
 
 def _positive(value: float | None) -> bool:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from profiler.analysis import formatting
 from profiler.analysis.ladder import LadderRow
+from profiler.analysis.own_times import own_ratio_text
 
 _STYLES = {"ok": "green", "skipped": "dim", "not_run": "dim"}
 
@@ -26,6 +27,9 @@ def ladder_table(rows: Sequence[LadderRow], title: str) -> Table:
     copied = any(row.copy is not None for row in rows)
     for name in ("time", "rate", "of baseline", *(["of copy"] if copied else [])):
         table.add_column(name, justify="right", no_wrap=True)
+    owned = any(row.own is not None for row in rows)
+    if owned:
+        table.add_column("traced or printed", justify="right", no_wrap=True)
     table.add_column("bound by")
     table.add_column("origin")
     table.add_column("status")
@@ -38,7 +42,8 @@ def ladder_table(rows: Sequence[LadderRow], title: str) -> Table:
             formatting.si(row.rate, row.rate_unit) if row.rate else "-",
             ratio_text(row),
             *([copy_text(row)] if copied else []),
-            row.limit.text if row.time else "",
+            *([own_text(row)] if owned else []),
+            row.limit.text if row.time or (row.own and row.limit.verdict != "unknown") else "",
             row.origin,
             status_text(row),
         ]
@@ -64,9 +69,20 @@ def copy_text(row: LadderRow) -> str:
     return formatting.percent(row.copy.share, 1) + ("" if row.copy.kind == "copy" else f" ({row.copy.kind})")
 
 
+def own_text(row: LadderRow) -> str:
+    """Return the traced or printed time with its ratio to the baseline's, and its rank."""
+    if row.own is None:
+        return "-"
+    parts = [formatting.time_ns(row.own.time.value), own_ratio_text(row.own, is_baseline=row.is_baseline)]
+    parts += ["printed" if row.own.method == "printed" else "", f"#{row.own.rank}" if row.own.rank else ""]
+    return " ".join(part for part in parts if part)
+
+
 def status_text(row: LadderRow) -> Text:
     """Return the status, with its reason where it is not ok."""
     text = Text(formatting.status(row.status), style=_STYLES.get(row.status, "red"))
+    if row.verified == "unverified" and row.status in ("ok", "profile_failed"):
+        text.append(", unverified", style="yellow")
     if row.reason and row.status != "ok":
         text.append(f": {row.reason}", style="default")
     return text
@@ -92,6 +108,11 @@ def ladder_document(rows: Sequence[LadderRow]) -> list[dict[str, Any]]:
             "copy_share": row.copy.share if row.copy else None,
             "copy_rate": row.copy.rate if row.copy else None,
             "copy_kind": row.copy.kind if row.copy else None,
+            "verified": row.verified,
+            "own_method": row.own.method if row.own else None,
+            "own_time_ns": row.own.time.value if row.own else None,
+            "own_ratio": row.own.ratio.value if row.own and row.own.ratio else None,
+            "own_rank": row.own.rank if row.own else None,
             "method": row.method,
             "sm_clock_mhz": row.clock_mhz,
             "bound_by": row.limit.text,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from profiler.analysis.rundata import RunData
+from profiler.analysis.rundata import APART, RunData
 from profiler.comparison.model import Action, Mismatch
 
 #: Keys whose mismatch forbids a verdict, and what each is.
@@ -159,7 +159,7 @@ _RUN_FACTS: Mapping[str, Callable[[RunData], str]] = {
 def _row_facts(run: RunData, name: str, size: str) -> dict[str, str]:
     build = _mapping(_mapping(run.manifest.get("builds")).get(name))
     variant = run.variant(name) or {}
-    timed = [row for row in run.sample_rows(name, size) if row["method"] != "sustained"]
+    timed = [row for row in run.sample_rows(name, size) if row["method"] not in APART]
     return {
         "arch": str(build.get("arch") or run.manifest.get("arch") or ""),
         "compiler": str(build.get("compiler") or ""),

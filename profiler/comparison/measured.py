@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from profiler.analysis import formatting
-from profiler.analysis.rundata import Row, RunData
+from profiler.analysis.rundata import APART, Row, RunData
 from profiler.comparison.model import CodeIdentity, Reason, RowComparison, Settings, Verdict
 from profiler.comparison.samples import Side, side_of
 from profiler.comparison.statistics import least_effect, only_the_clock
@@ -96,8 +96,8 @@ def two_sides(before: Sequence[Row], after: Sequence[Row], settings: Settings) -
 
 
 def ranked_rows(run: RunData, name: str, size: str) -> list[Row]:
-    """Return the sample rows that times are ranked by: not sustained, and of the run's cache policy."""
-    rows = [row for row in run.sample_rows(name, size) if row["method"] != "sustained"]
+    """Return the sample rows that times are ranked by: of the ranking methods, and of the run's cache policy."""
+    rows = [row for row in run.sample_rows(name, size) if row["method"] not in APART]
     wanted = (run.manifest.get("timing") or {}).get("cache")
     return [row for row in rows if row["cache"] == wanted] or rows
 

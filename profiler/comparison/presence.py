@@ -59,6 +59,8 @@ def had(run: RunData, name: str, size: str) -> tuple[Had, str]:
         return "failed", text
     if variant["origin"] != "measured":
         return "not_measured", f"the times are {variant['origin'] or 'of unknown origin'}, not measured in this run"
+    if variant["kind"] == "command":
+        return "skipped", "a program of its own has no event times, which alone are compared"
     if not run.samples(name, size):
         skipped = [check for check in run.checks(name) if check["size"] == size and check["status"] == SKIPPED]
         return (

@@ -8,6 +8,7 @@ from typing import Any
 from profiler.analysis import formatting
 from profiler.analysis.environment import recorded_text
 from profiler.analysis.ladder import LadderRow, Verdict, verdict_lines, verdicts
+from profiler.analysis.own_times import own_ratio_text
 from profiler.analysis.rundata import RunData
 from profiler.analysis.statistics import Interval
 from reports.figures import ladder_figure, sizes_figure
@@ -51,6 +52,7 @@ def build(data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
         "has_baselines": any(row.is_baseline for row in rows) and not all(row.is_baseline for row in rows),
         "several_origins": len({_from(row) for row in rows}) > 1,
         "rate_unit": next((row.rate_unit for row in rows if row.rate is not None), "FLOP/s"),
+        "has_own": any(row.own is not None for row in rows),
         "has_copy": any(row.copy is not None for row in rows),
         "has_sustained": any(row.sustained for row in rows),
         "has_spills": any((row.spill_bytes.value or 0) > 0 for row in rows),
@@ -83,6 +85,8 @@ def _origin(data: RunData, rows: Sequence[LadderRow]) -> str:
         return f"{what}: measured{f' on {gpu}' if gpu else ' here'}."
     if found:
         return f"{what}: measured or recorded, as the column From says."
+    if any(row.own is not None for row in rows):
+        return "Times of programs, as their traces hold or they print them: no event was put around their launches."
     return "No times: what stands here was computed from the compiled binaries."
 
 
@@ -154,7 +158,8 @@ def _row(row: LadderRow, widest: float, above: str | None, largest: str) -> dict
         "mark": mark,
         "tone": tone,
         "reason": row.reason if row.status != "ok" else "",
-        "unverified": row.verified == "unverified" and row.time is not None,
+        "unverified": row.verified == "unverified",
+        "own": _own(row),
         "rank": row.rank,
         "time": _time(row),
         "time_sort": row.time.value if row.time else None,
@@ -233,6 +238,22 @@ def _ratio(row: LadderRow, widest: float) -> dict[str, Any] | None:
         "low": 100 * low / widest if low is not None else None,
         "high": 100 * high / widest if high is not None else None,
         "one": 100 / widest,
+    }
+
+
+def _own(row: LadderRow) -> dict[str, Any] | None:
+    own = row.own
+    if own is None:
+        return None
+    title = f"median of {own.time.samples} processes; {own.word}"
+    return {
+        "value": formatting.time_ns(own.time.value),
+        "sort": own.time.value,
+        "word": own.word,
+        "ratio": own_ratio_text(own, is_baseline=row.is_baseline),
+        "ratio_why": own.ratio_why,
+        "rank": own.rank,
+        "title": title + (f"; {own.ratio_why}" if own.ratio_why else ""),
     }
 
 

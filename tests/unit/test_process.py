@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -228,3 +229,38 @@ def test_an_unmarked_test_cannot_start_a_real_tool(named: str, monkeypatch: pyte
 def test_a_fake_tool_may_be_started(fakes: Any) -> None:
     fakes.add("ncu", 'echo "fake $1"')
     assert run(["ncu", "--version"], timeout=10).stdout == "fake --version\n"
+
+
+def test_of_a_long_output_the_beginning_and_the_end_are_kept() -> None:
+    script = "import sys\nfor i in range(300_000): print(i)\nsys.stderr.write('done')"
+    done = run([sys.executable, "-c", script], timeout=60, keep_bytes=1000)
+    assert done.returncode == 0
+    assert done.stdout.startswith("0\n1\n")
+    assert done.stdout.rstrip().endswith("299999")
+    assert "bytes left out" in done.stdout
+    assert len(done.stdout) < 2100
+    assert done.stderr == "done"
+    left_out = int(re.search(r"\[(\d+) bytes left out\]", done.stdout)[1])  # type: ignore[index]
+    assert left_out + 2000 == sum(len(str(i)) + 1 for i in range(300_000))
+
+
+def test_a_short_output_is_whole_and_a_hang_ends() -> None:
+    done = run(["sh", "-c", "echo hello; exit 3"], timeout=10, keep_bytes=1000)
+    assert (done.returncode, done.stdout, done.timed_out) == (3, "hello\n", False)
+    slow = run(["sh", "-c", "echo begun; sleep 100"], timeout=0.5, keep_bytes=1000)
+    assert (slow.stdout, slow.timed_out) == ("begun\n", True)
+    assert slow.seconds < 6
+
+
+def test_what_a_child_leaves_in_its_group_ends_with_it() -> None:
+    done = run(["sh", "-c", "sleep 100 & echo $!"], timeout=30, keep_bytes=1000)
+    assert done.seconds < 10
+    assert not _lives(int(done.stdout))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
