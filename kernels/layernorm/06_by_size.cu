@@ -16,12 +16,12 @@
 using Element = std::remove_pointer_t<decltype(Args::y)>;
 
 extern "C" cudaError_t prepare(const Args *args, void **plan) {
-    return ladder::prepare_by_size<Element, true>(args->x, args->w, args->b, args->y, args->T, args->N, plan);
+    return ladder::prepare_by_size<Element, true>(args->x, args->w, args->b, args->y, args->N, plan);
 }
 
-extern "C" void destroy(void *plan) { delete static_cast<ladder::PersistentPlan *>(plan); }
+extern "C" void destroy(void *plan) { delete static_cast<ladder::SizePlan *>(plan); }
 
 extern "C" cudaError_t launch(const Args *args, void *plan, cudaStream_t stream) {
-    return ladder::launch_by_size<Element, true>(static_cast<ladder::PersistentPlan *>(plan), args->x, args->w, args->b,
-                                                 args->y, args->T, args->N, args->eps, stream);
+    return ladder::launch_by_size<Element, true>(*static_cast<ladder::SizePlan *>(plan), args->x, args->w, args->b,
+                                                args->y, args->T, args->N, args->eps, stream);
 }

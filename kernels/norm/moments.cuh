@@ -32,11 +32,11 @@ __device__ __forceinline__ Moments join_parts(const Moments *parts, unsigned cou
     Moments row = {N, 0.0f, 0.0f, 0.0f};
     if constexpr (kCentred) {
         float sum = 0.0f;
-#pragma unroll 1
+#pragma unroll 4
         for (unsigned i = lane; i < count; i += 32) sum += parts[i].count * parts[i].mean;
         row.mean = warp_reduce<Sum>(sum) / N;
     }
-#pragma unroll 1
+#pragma unroll 4
     for (unsigned i = lane; i < count; i += 32) {
         const float apart = parts[i].mean - row.mean;
         row.squares += kCentred ? parts[i].count * apart * apart + parts[i].squares : parts[i].squares;
@@ -55,31 +55,36 @@ __device__ __forceinline__ float warp_count(int columns, int first, int step) {
 }
 
 // The moments of the vectors of a warp in two passes over registers: the mean first, then the distances from it.
-template <bool kCentred, int kWidth, int kVectors>
-__device__ __forceinline__ Moments warp_moments(const float (&values)[kVectors][kWidth], int columns, int first,
-                                                int step) {
+template <bool kCentred, class Element, int kWidth, int kVectors>
+__device__ __forceinline__ Moments warp_moments(typename Pack<Element, kWidth>::Bits (&bits)[kVectors], int columns,
+                                                int first, int step) {
     Moments own = {0.0f, 0.0f, 0.0f, 0.0f};
+    float values[kWidth];
     if constexpr (kCentred) {
         float sum = 0.0f;
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) {
+            Pack<Element, kWidth>::unpack(bits[v], values);
 #pragma unroll
-            for (int i = 0; i < kWidth; ++i) sum += values[v][i];  // zeros behind the row's end
+            for (int i = 0; i < kWidth; ++i) sum += values[i];  // zeros behind the row's end
         }
         own.count = warp_count<kWidth, kVectors>(columns, first - threadIdx.x % 32 * kWidth, step);
         own.mean = warp_reduce<Sum>(sum) / fmaxf(own.count, 1.0f);
+        unpack_anew(bits);
     }
     first = again(first);
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
         const bool inside = !kCentred || first + v * step < columns;
+        Pack<Element, kWidth>::unpack(bits[v], values);
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) {
-            const float apart = inside ? values[v][i] - own.mean : 0.0f;
+            const float apart = inside ? values[i] - own.mean : 0.0f;
             own.squares += apart * apart;
         }
     }
     own.squares = warp_reduce<Sum>(own.squares);
+    unpack_anew(bits);
     return own;
 }
 
@@ -88,21 +93,37 @@ __device__ __forceinline__ float inverse_deviation(float squares, float N, float
     return 1.0f / sqrtf(squares / N + eps);
 }
 
-// y = (x - mean) * inverse * w + b, without the mean and b for RMSNorm.
-template <bool kCentred, class Element, int kWidth>
-__device__ __forceinline__ void normalise(float (&values)[kWidth], const Element *w, const Element *b, float mean,
-                                          float inverse) {
-    float weight[kWidth];
-    load_shared_by_rows<Element, kWidth>(w, weight);
-    if constexpr (kCentred) {
-        float bias[kWidth];
-        load_shared_by_rows<Element, kWidth>(b, bias);
+// What kBatch vectors of columns are multiplied by and shifted by: y = (x - mean) * inverse * w + b, without the mean and
+// b for RMSNorm. Loaded together, for one wait, and serving all rows that a thread has there.
+template <class Element, bool kCentred, int kWidth, int kBatch>
+struct Weights {
+    typename Pack<Element, kWidth>::Bits w[kBatch], b[kCentred ? kBatch : 1];
+
+    __device__ __forceinline__ void load(const Element *from_w, const Element *from_b, int columns, int first,
+                                         int step) {
+        using Bits = typename Pack<Element, kWidth>::Bits;
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) values[i] = (values[i] - mean) * inverse * weight[i] + bias[i];
-    } else {
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) values[i] = values[i] * inverse * weight[i];
+        for (int v = 0; v < kBatch; ++v) {
+            w[v] = Pack<Element, kWidth>::fill(0.0f);
+            if constexpr (kCentred) b[v] = Pack<Element, kWidth>::fill(0.0f);
+            if (first + v * step < columns) {
+                w[v] = __ldg(reinterpret_cast<const Bits *>(from_w + first + v * step));
+                if constexpr (kCentred) b[v] = __ldg(reinterpret_cast<const Bits *>(from_b + first + v * step));
+            }
+        }
     }
-}
+    __device__ __forceinline__ void normalise(int v, float (&values)[kWidth], float mean, float inverse) const {
+        float weight[kWidth], bias[kWidth];
+        Pack<Element, kWidth>::unpack(w[v], weight);
+        if constexpr (kCentred) Pack<Element, kWidth>::unpack(b[v], bias);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) {
+            if constexpr (kCentred)
+                values[i] = (values[i] - mean) * inverse * weight[i] + bias[i];
+            else
+                values[i] = values[i] * inverse * weight[i];
+        }
+    }
+};
 
 }  // namespace ladder

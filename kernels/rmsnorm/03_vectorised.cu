@@ -17,7 +17,7 @@ using Element = std::remove_pointer_t<decltype(Args::y)>;
 template <int kWidth>
 cudaError_t start(const Args *a, cudaStream_t stream) {
     return ladder::launch_vector_rows<Element, false, kWidth, ladder::kBlock>(a->x, a->w, a->w, a->y, a->T, a->N,
-                                                                              ladder::kBlockColumns, a->eps, stream);
+                                                                              a->eps, stream);
 }
 
 extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {
