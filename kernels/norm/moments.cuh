@@ -25,21 +25,26 @@ __device__ __forceinline__ Moments warp_merge(Moments own) {
     return {count, mean, warp_reduce<Sum>(own.count * apart * apart + own.squares), 0.0f};
 }
 
-// The moments of a row of N elements from those of its `count` parts, known to all lanes of a warp.
-template <bool kCentred>
+// The moments of a row of N elements from those of its `count` parts, at most 32 kEach, known to all lanes of a warp.
+template <bool kCentred, int kEach>
 __device__ __forceinline__ Moments join_parts(const Moments *parts, unsigned count, float N) {
     const unsigned lane = threadIdx.x % 32;
+    constexpr int kAtOnce = kEach < 4 ? kEach : 4;  // reads of shared memory that do not wait for one another
     Moments row = {N, 0.0f, 0.0f, 0.0f};
     if constexpr (kCentred) {
         float sum = 0.0f;
-#pragma unroll 4
-        for (unsigned i = lane; i < count; i += 32) sum += parts[i].count * parts[i].mean;
+#pragma unroll kAtOnce
+        for (int k = 0; k < kEach; ++k) {
+            if (lane + 32 * k < count) sum += parts[lane + 32 * k].count * parts[lane + 32 * k].mean;
+        }
         row.mean = warp_reduce<Sum>(sum) / N;
     }
-#pragma unroll 4
-    for (unsigned i = lane; i < count; i += 32) {
-        const float apart = parts[i].mean - row.mean;
-        row.squares += kCentred ? parts[i].count * apart * apart + parts[i].squares : parts[i].squares;
+#pragma unroll kAtOnce
+    for (int k = 0; k < kEach; ++k) {
+        if (lane + 32 * k >= count) continue;
+        const Moments part = parts[lane + 32 * k];
+        const float apart = part.mean - row.mean;
+        row.squares += kCentred ? part.count * apart * apart + part.squares : part.squares;
     }
     row.squares = warp_reduce<Sum>(row.squares);
     return row;
@@ -93,24 +98,43 @@ __device__ __forceinline__ float inverse_deviation(float squares, float N, float
     return 1.0f / sqrtf(squares / N + eps);
 }
 
+// Weights, which every row needs again. Volatile: in the order of the text, before the stores that are said after them and
+// not all before the first, which registers do not hold.
+__device__ __forceinline__ float load_weight(const float *from) {
+    float v;
+    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(from));
+    return v;
+}
+__device__ __forceinline__ float4 load_weight(const float4 *from) {
+    float4 v;
+    asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "l"(from));
+    return v;
+}
+__device__ __forceinline__ unsigned short load_weight(const unsigned short *from) {
+    unsigned short v;
+    asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(from));
+    return v;
+}
+__device__ __forceinline__ uint4 load_weight(const uint4 *from) {
+    uint4 v;
+    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from));
+    return v;
+}
+
 // What kBatch vectors of columns are multiplied by and shifted by: y = (x - mean) * inverse * w + b, without the mean and
 // b for RMSNorm. Loaded together, for one wait, and serving all rows that a thread has there.
 template <class Element, bool kCentred, int kWidth, int kBatch>
 struct Weights {
     typename Pack<Element, kWidth>::Bits w[kBatch], b[kCentred ? kBatch : 1];
 
-    __device__ __forceinline__ void load(const Element *from_w, const Element *from_b, int columns, int first,
-                                         int step) {
+    __device__ __forceinline__ void load(int v, const Element *from_w, const Element *from_b) {
         using Bits = typename Pack<Element, kWidth>::Bits;
-#pragma unroll
-        for (int v = 0; v < kBatch; ++v) {
-            w[v] = Pack<Element, kWidth>::fill(0.0f);
-            if constexpr (kCentred) b[v] = Pack<Element, kWidth>::fill(0.0f);
-            if (first + v * step < columns) {
-                w[v] = __ldg(reinterpret_cast<const Bits *>(from_w + first + v * step));
-                if constexpr (kCentred) b[v] = __ldg(reinterpret_cast<const Bits *>(from_b + first + v * step));
-            }
-        }
+        w[v] = load_weight(reinterpret_cast<const Bits *>(from_w));
+        if constexpr (kCentred) b[v] = load_weight(reinterpret_cast<const Bits *>(from_b));
     }
     __device__ __forceinline__ void normalise(int v, float (&values)[kWidth], float mean, float inverse) const {
         float weight[kWidth], bias[kWidth];

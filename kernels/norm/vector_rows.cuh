@@ -19,6 +19,7 @@ constexpr int kEach = 32;  // elements a thread
 constexpr int kMostThreads = 1024;
 constexpr int kMostBlocks = 16;  // of a cluster; more than 8 only where the device can place them
 constexpr int kPortableBlocks = 8;
+constexpr int kPartsEach = 8;  // of a cluster's, for each lane: 8 blocks of 32 warps, or 16 of 16
 constexpr int kMostWarpRows = 8;  // rows a block where a warp takes one
 constexpr int kWarpColumns = 32 * kEach;
 constexpr int kBlockColumns = kMostThreads * kEach;
@@ -34,7 +35,7 @@ template <bool kCentred>
 __device__ __forceinline__ Moments join_block(Moments own, Moments *parts, unsigned warps, float N) {
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = own;
     __syncthreads();
-    return join_parts<kCentred>(parts, warps, N);
+    return join_parts<kCentred, 1>(parts, warps, N);
 }
 
 // A warp's moments to every block of the cluster: lane r tells block r, and the mbarrier `told` there counts the bytes.
@@ -58,7 +59,7 @@ __device__ __forceinline__ Moments join_cluster(Moments own, Moments *parts, uns
                                                 uint32_t parity) {
     tell_cluster(own, parts, warps, told);
     mbarrier_wait(told, parity);
-    return join_parts<kCentred>(parts, cluster_blocks() * warps, N);
+    return join_parts<kCentred, kPartsEach>(parts, cluster_blocks() * warps, N);
 }
 
 template <Group kGroup, int kRows>
@@ -74,8 +75,7 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup, kRows>, kBlocksLeast<kGro
     constexpr int kVectors = kColumns<Element, kRows> / kWidth;
     // Vectors whose weights are loaded together: two where they come from L2, if registers allow.
     constexpr int kBatch = kGroup == kCluster && kWidth > 1 && sizeof(Element) == 4 ? 2 : 1;
-    constexpr int kParts = kGroup == kWarp ? 1 : kThreadsMost<kGroup, kRows> / 32 * (kGroup == kCluster ? 16 : 1);
-    static_assert(kParts <= 512, "16 blocks of 32 warps");
+    constexpr int kParts = kGroup == kWarp ? 1 : kGroup == kBlock ? 32 : 32 * kPartsEach;
     __shared__ Moments parts[kRows][kParts];
     __shared__ uint64_t told;
     const uint32_t told_at = shared_address(&told);
@@ -101,11 +101,12 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup, kRows>, kBlocksLeast<kGro
     const int step = (kGroup == kWarp ? 32 : blockDim.x) * kWidth;
     int first = (kGroup == kWarp ? threadIdx.x % 32 : threadIdx.x) * kWidth;
 
+    const int rows = kRows == 1 || T - row >= kRows ? kRows : static_cast<int>(T - row);  // T may be no multiple
+
     typename Pack<Element, kWidth>::Bits bits[kRows][kVectors];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-        const bool there = kRows == 1 || row + r < T;  // T may be no multiple of kRows
-        load_row<Element, kWidth>(bits[r], x + (row + r) * N + begin, there ? columns : 0, first, step, 0.0f);
+        load_row<Element, kWidth>(bits[r], x + (row + r) * N + begin, r < rows ? columns : 0, first, step, 0.0f);
     }
     if constexpr (kGroup == kCluster) cluster_wait();  // all have
 
@@ -119,7 +120,7 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup, kRows>, kBlocksLeast<kGro
     if constexpr (kGroup == kCluster) {
         mbarrier_wait(told_at, 0);
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) all[r] = join_parts<kCentred>(parts[r], cluster_blocks() * warps, N);
+        for (int r = 0; r < kRows; ++r) all[r] = join_parts<kCentred, kPartsEach>(parts[r], cluster_blocks() * warps, N);
     }
     float inverse[kRows];
 #pragma unroll
@@ -130,15 +131,21 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup, kRows>, kBlocksLeast<kGro
     Weights<Element, kCentred, kWidth, kBatch> weights;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-        if (v % kBatch == 0) weights.load(w + begin, b + begin, columns, first + v * step, step);
         const int column = first + v * step;
         if (column >= columns) continue;
+        if (v % kBatch == 0) {
+#pragma unroll
+            for (int i = 0; i < kBatch; ++i) {
+                const int other = column + i * step;
+                if (i == 0 || other < columns) weights.load(i, w + begin + other, b + begin + other);
+            }
+        }
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
             float values[kWidth];
             Pack<Element, kWidth>::unpack(bits[r][v], values);
             weights.normalise(v % kBatch, values, all[r].mean, inverse[r]);
-            if (kRows == 1 || row + r < T) store_once<Element, kWidth>(to + r * N + column, values);
+            if (kRows == 1 || r < again(rows)) store_once<Element, kWidth>(to + r * N + column, values);
         }
     }
 }
