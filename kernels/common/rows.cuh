@@ -74,6 +74,22 @@ struct Pack<__nv_bfloat16, 8> {
     }
 };
 
+// The largest element of a vector, NaN passed over. Eight bfloat16 are compared two at a time, without being unpacked.
+__device__ __forceinline__ float largest_of(float bits) { return bits; }
+__device__ __forceinline__ float largest_of(float4 bits) {
+    return fmaxf(fmaxf(bits.x, bits.y), fmaxf(bits.z, bits.w));
+}
+__device__ __forceinline__ float largest_of(unsigned short bits) {
+    return __uint_as_float(static_cast<unsigned>(bits) << 16);
+}
+__device__ __forceinline__ float largest_of(uint4 bits) {
+    unsigned pair;
+    asm("{\n.reg .b32 a, b;\nmax.bf16x2 a, %1, %2;\nmax.bf16x2 b, %3, %4;\nmax.bf16x2 %0, a, b;\n}"
+        : "=r"(pair)
+        : "r"(bits.x), "r"(bits.y), "r"(bits.z), "r"(bits.w));
+    return fmaxf(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+}
+
 // Elements of a 16-byte access.
 template <class Element>
 constexpr int kVector = 16 / static_cast<int>(sizeof(Element));
@@ -129,10 +145,11 @@ __device__ __forceinline__ int again(int value) {
 }
 
 // The same for what a thread holds of a row, before a further pass over it: eight bfloat16 take four registers, but eight
-// as floats, which the compiler would keep from one pass to the next. Unpacking them again is two instructions a pair.
+// as floats, which the compiler would keep from one pass to the next. Unpacking them again is two instructions a pair. (A
+// single one takes a register either way.)
 __device__ __forceinline__ void unpack_anew(float &) {}
 __device__ __forceinline__ void unpack_anew(float4 &) {}
-__device__ __forceinline__ void unpack_anew(unsigned short &bits) { asm("" : "+h"(bits)); }
+__device__ __forceinline__ void unpack_anew(unsigned short &) {}
 __device__ __forceinline__ void unpack_anew(uint4 &bits) {
     asm("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));
 }
@@ -229,6 +246,13 @@ inline bool rows_aligned(const Element *x, const Element *y, int64_t N) {
 inline unsigned threads_for(int64_t N, int64_t each) {
     const int64_t warps = (N + 32 * each - 1) / (32 * each);
     return static_cast<unsigned>(32 * (warps < 1 ? 1 : warps));
+}
+
+// Rows a block where a warp takes one of N elements: short ones together, so that a block has `elements` to do; a row of
+// so many is a block by itself, which ends when the row does and makes room for the next.
+inline unsigned warp_rows(int64_t elements, int64_t N, unsigned most) {
+    const int64_t rows = N < 1 ? most : elements / N;
+    return static_cast<unsigned>(rows < 1 ? 1 : rows < most ? rows : most);
 }
 
 }  // namespace ladder

@@ -165,18 +165,11 @@ inline RowShape cluster_shape(int64_t N, int width, int64_t part_most, int each,
     return shape;
 }
 
-// Rows a block where a warp takes one: short ones together, so that a block has 1024 elements to do; from there on one
-// warp is a block, which ends when its row does and makes room for the next.
-inline unsigned warp_rows(int64_t N) {
-    const int64_t rows = N < 1 ? kMostWarpRows : kWarpColumns / N;
-    return static_cast<unsigned>(rows < 1 ? 1 : rows < kMostWarpRows ? rows : kMostWarpRows);
-}
-
 // Launches vector_rows over T rows of N elements, a warp or a block each: `group` decides whether N is short enough.
 template <class Element, bool kCentred, int kWidth, Group kGroup>
 cudaError_t launch_vector_rows(const Element *x, const Element *w, const Element *b, Element *y, int64_t T, int64_t N,
                                float eps, cudaStream_t stream) {
-    const int64_t rows = kGroup == kWarp ? warp_rows(N) : 1, grid = (T + rows - 1) / rows;
+    const int64_t rows = kGroup == kWarp ? warp_rows(kWarpColumns, N, kMostWarpRows) : 1, grid = (T + rows - 1) / rows;
     if (grid > INT32_MAX || N > (kGroup == kWarp ? kWarpColumns : kBlockColumns)) return cudaErrorInvalidValue;
     const unsigned threads = kGroup == kWarp ? 32 * static_cast<unsigned>(rows) : threads_for(N, kEach);
     vector_rows<Element, kCentred, kWidth, kGroup, 1>
