@@ -36,12 +36,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     banded(const float *__restrict__ A, float *__restrict__ B, int64_t M, int64_t N, unsigned tiles_m, unsigned tiles_n,
            unsigned group) {
     __shared__ float4 tile[TILE_M * TILE_N / 4];
-    // Bands of `group` tile rows, walked column by column; the last band may be lower. In 32 bits: a division of 64
-    // takes longer than a block can spare.
-    const unsigned band = blockIdx.x / (group * tiles_n), inside = blockIdx.x % (group * tiles_n);
-    const unsigned height = min(group, tiles_m - band * group);
-    const int64_t m = band * group + inside % height, n = inside / height;
-    ladder::transpose_tile<TILE_M, TILE_N, THREADS, kVectors>(tile, A, B, M, N, m * TILE_M, n * TILE_N);
+    const ladder::TilePlace place = ladder::place_in_bands(blockIdx.x, tiles_m, tiles_n, group);
+    ladder::transpose_tile<TILE_M, TILE_N, THREADS, kVectors>(tile, A, B, M, N, place.m * TILE_M, place.n * TILE_N);
 }
 
 }  // namespace
