@@ -30,6 +30,11 @@ __device__ __forceinline__ void cluster_arrive() {
 }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
+// An arrival that releases: what was written before it is seen after the others' wait.
+__device__ __forceinline__ void cluster_release() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
 // All threads of all blocks of the cluster, in any order of warps and lanes; what was written before is seen after.
 __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
@@ -40,6 +45,11 @@ __device__ __forceinline__ uint32_t remote_address(uint32_t own, unsigned rank) 
     uint32_t remote;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(own), "r"(rank));
     return remote;
+}
+
+// Stores into another block's shared memory; the address is from remote_address().
+__device__ __forceinline__ void store_remote(uint32_t remote, float value) {
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(remote), "f"(value) : "memory");
 }
 
 // A launch of clusters of `blocks` thread blocks along x. `attribute` must live as long as the configuration.

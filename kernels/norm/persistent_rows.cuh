@@ -59,17 +59,17 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     const auto fetch = [&](int stage) {
         if (leader && left > 0) {
             const uint32_t bytes = columns * static_cast<uint32_t>(sizeof(Element));
-            mbarrier_expect(landed_at + 8 * stage, bytes);
+            arrive_expecting_alone(landed_at + 8 * stage, bytes);
             bulk_copy(ring_at + stage * stage_bytes, next, bytes, landed_at + 8 * stage);
             next += stride;
             --left;
         }
     };
     if (threadIdx.x == 0) {
-        for (int stage = 0; stage < kMostStages; ++stage) mbarrier_init(landed_at + 8 * stage);
-        mbarrier_init(told_at);
-        mbarrier_init(told_at + 8);
-        mbarrier_init_fence();
+        for (int stage = 0; stage < kMostStages; ++stage) barrier_init(landed_at + 8 * stage, 1);
+        barrier_init(told_at, 1);
+        barrier_init(told_at + 8, 1);
+        fence_barriers();
     }
     if constexpr (kClustered) cluster_arrive();  // this block has started, and may be told
     __syncthreads();
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     int turn = 0;  // bit 0: which parts and mbarrier; bit 1: its phase's parity
     uint32_t parity = 0;
     for (; row < rows; row += apart) {
-        if (columns > 0) mbarrier_wait(landed_at + 8 * stage, parity);
+        if (columns > 0) wait_phase(landed_at + 8 * stage, parity);
         const Element *staged = reinterpret_cast<const Element *>(ring + stage * stage_bytes) + first;
         // The vector as floats, read from shared memory again each time: beside two of weights there is no room for
         // it.

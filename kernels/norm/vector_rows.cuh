@@ -50,7 +50,7 @@ __device__ __forceinline__ void tell_cluster(Moments own, Moments *parts, unsign
     }
 }
 __device__ __forceinline__ void expect_parts(uint32_t told, unsigned warps, unsigned rows) {
-    mbarrier_expect(told, cluster_blocks() * warps * rows * static_cast<unsigned>(sizeof(Moments)));
+    arrive_expecting_alone(told, cluster_blocks() * warps * rows * static_cast<unsigned>(sizeof(Moments)));
 }
 
 // The moments of a row of N elements, known to all threads of the cluster.
@@ -58,7 +58,7 @@ template <bool kCentred>
 __device__ __forceinline__ Moments join_cluster(Moments own, Moments *parts, unsigned warps, float N, uint32_t told,
                                                 uint32_t parity) {
     tell_cluster(own, parts, warps, told);
-    mbarrier_wait(told, parity);
+    wait_phase(told, parity);
     return join_parts<kCentred, kPartsEach>(parts, cluster_blocks() * warps, N);
 }
 
@@ -90,8 +90,8 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup, kRows>, kBlocksLeast<kGro
         rank = cluster_rank();
         row = row / cluster_blocks() * kRows;
         if (threadIdx.x == 0) {
-            mbarrier_init(told_at);
-            mbarrier_init_fence();
+            barrier_init(told_at, 1);
+            fence_barriers();
             expect_parts(told_at, warps, kRows);
         }
         cluster_arrive();  // this block has started, and may be told
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup, kRows>, kBlocksLeast<kGro
     }
     if constexpr (kGroup == kBlock) all[0] = join_block<kCentred>(all[0], parts[0], warps, N);
     if constexpr (kGroup == kCluster) {
-        mbarrier_wait(told_at, 0);
+        wait_phase(told_at, 0);
 #pragma unroll
         for (int r = 0; r < kRows; ++r) all[r] = join_parts<kCentred, kPartsEach>(parts[r], cluster_blocks() * warps, N);
     }

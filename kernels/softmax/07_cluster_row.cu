@@ -34,9 +34,9 @@ __global__ void __launch_bounds__(kThreads, 2)
     const unsigned lane = threadIdx.x % 32, warps = blockDim.x / 32;
     const uint32_t told_at = ladder::shared_address(&told), pairs_at = ladder::shared_address(pairs);
     if (threadIdx.x == 0) {
-        ladder::mbarrier_init(told_at);
-        ladder::mbarrier_init_fence();
-        ladder::mbarrier_expect(told_at, blocks * warps * sizeof(Tally));
+        ladder::barrier_init(told_at, 1);
+        ladder::fence_barriers();
+        ladder::arrive_expecting_alone(told_at, blocks * warps * sizeof(Tally));
     }
     ladder::cluster_arrive();  // this block has started, and may be told
     const int64_t row = blockIdx.x / blocks, begin = static_cast<int64_t>(rank) * part;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         ladder::send(ladder::remote_address(pair_at, lane), make_float2(own.largest, own.sum),
                      ladder::remote_address(told_at, lane));
     }
-    ladder::mbarrier_wait(told_at, 0);
+    ladder::wait_phase(told_at, 0);
     Tally all = {-ladder::kInfinity, 0.0f};
     for (unsigned i = lane; i < blocks * warps; i += 32) all = merge(all, pairs[i]);
     const float scale = factor(own.largest, warp_merge(all));

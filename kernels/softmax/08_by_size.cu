@@ -72,9 +72,9 @@ __global__ void __launch_bounds__(kThreads<kGroup, kRows>, kGroup == kWarp ? 4 :
         rank = ladder::cluster_rank(), blocks = ladder::cluster_blocks();
         row = row / blocks * kRows;
         if (threadIdx.x == 0) {
-            ladder::mbarrier_init(told_at);
-            ladder::mbarrier_init_fence();
-            ladder::mbarrier_expect(told_at, blocks * warps * kRows * sizeof(Tally));
+            ladder::barrier_init(told_at, 1);
+            ladder::fence_barriers();
+            ladder::arrive_expecting_alone(told_at, blocks * warps * kRows * sizeof(Tally));
         }
         ladder::cluster_arrive();  // this block has started, and may be told
     }
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads<kGroup, kRows>, kGroup == kWarp ? 4 :
         }
     }
     if constexpr (kGroup == kBlock) __syncthreads();
-    if constexpr (kGroup == kCluster) ladder::mbarrier_wait(told_at, 0);
+    if constexpr (kGroup == kCluster) ladder::wait_phase(told_at, 0);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
         if constexpr (kGroup != kWarp) {
