@@ -16,10 +16,10 @@
 #define THREADS 256
 #endif
 #ifndef LOADS
-#define LOADS 8
+#define LOADS 16
 #endif
 #ifndef BLOCKS_PER_SM
-#define BLOCKS_PER_SM 4
+#define BLOCKS_PER_SM 2
 #endif
 
 namespace {

@@ -5,7 +5,7 @@
 //          flight is bounded by shared memory alone, and always the same, with no gap between one batch of loads and
 //          the next.
 // Changed  against rung 7: a ring of STAGES buffers of STAGE_BYTES each, refilled as soon as the block has read one.
-// Tile     16 KiB a stage, 12 stages: 192 KiB in flight, one block on a multiprocessor. A thread reads 16 bytes at a
+// Tile     32 KiB a stage, 6 stages: 192 KiB in flight, one block on a multiprocessor. A thread reads 16 bytes at a
 //          time, its neighbours the next 16: no bank is asked twice.
 // Shows    UBLKCP instead of LDG in SASS; stalls move from long scoreboard to the wait for the mbarrier.
 // Order    fixed: the result is the same in every run.
@@ -18,10 +18,10 @@
 #define THREADS 512
 #endif
 #ifndef STAGES
-#define STAGES 12
+#define STAGES 6
 #endif
 #ifndef STAGE_BYTES
-#define STAGE_BYTES 16384
+#define STAGE_BYTES 32768
 #endif
 
 namespace {
