@@ -8,6 +8,9 @@
 // Tile     64 x 64 floats; bands of GROUP = 16 tile rows: 16 x 256 B = 4 KiB of each row of B written at about one
 //          time.
 // Shows    bytes from and to DRAM as before, in less time, and less time spent waiting for each.
+// Card     Measured on one H200, cold L2, 2026-11-30: 93.2 % of a copy of the same bytes at 8192^2, 92.2 % at
+//          16384^2. Of GROUP 1, 2, 4 to 64 the best was 2, at 93.4 % and 92.6 %: the order is worth 1 %. Tiles of 32
+//          on one side reach 83 to 88 %.
 // Sizes    any M, N >= 1; where M or N is no multiple of 4, the same tile with 4-byte accesses.
 #include "micro_block.cuh"
 
