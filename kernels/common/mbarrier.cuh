@@ -21,9 +21,7 @@ __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals
 
 // Makes new barriers known to the other blocks of the cluster and to what counts bytes on them; a barrier of all threads
 // (of the cluster) must follow.
-__device__ __forceinline__ void fence_barriers() {
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
+__device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 // The same, and what else was written to shared memory becomes known to the copy engine.
 __device__ __forceinline__ void publish_barriers() {

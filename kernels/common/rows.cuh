@@ -76,9 +76,7 @@ struct Pack<__nv_bfloat16, 8> {
 
 // The largest element of a vector, NaN passed over. Eight bfloat16 are compared two at a time, without being unpacked.
 __device__ __forceinline__ float largest_of(float bits) { return bits; }
-__device__ __forceinline__ float largest_of(float4 bits) {
-    return fmaxf(fmaxf(bits.x, bits.y), fmaxf(bits.z, bits.w));
-}
+__device__ __forceinline__ float largest_of(float4 bits) { return fmaxf(fmaxf(bits.x, bits.y), fmaxf(bits.z, bits.w)); }
 __device__ __forceinline__ float largest_of(unsigned short bits) {
     return __uint_as_float(static_cast<unsigned>(bits) << 16);
 }

@@ -21,8 +21,8 @@ using Element = std::remove_pointer_t<decltype(Args::y)>;
 
 template <int kWidth>
 cudaError_t start(const Args *a, cudaStream_t stream) {
-    return ladder::launch_vector_rows<Element, true, kWidth, ladder::kBlock>(a->x, a->w, a->b, a->y, a->T, a->N,
-                                                                             a->eps, stream);
+    return ladder::launch_vector_rows<Element, true, kWidth, ladder::kBlock>(a->x, a->w, a->b, a->y, a->T, a->N, a->eps,
+                                                                             stream);
 }
 
 extern "C" cudaError_t launch(const Args *args, void *, cudaStream_t stream) {

@@ -32,5 +32,5 @@ extern "C" void destroy(void *plan) { delete static_cast<ladder::SizePlan *>(pla
 
 extern "C" cudaError_t launch(const Args *args, void *plan, cudaStream_t stream) {
     return ladder::launch_by_size<Element, true>(*static_cast<ladder::SizePlan *>(plan), args->x, args->w, args->b,
-                                                args->y, args->T, args->N, args->eps, stream);
+                                                 args->y, args->T, args->N, args->eps, stream);
 }

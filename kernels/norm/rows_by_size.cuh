@@ -28,7 +28,9 @@ constexpr int kHalfThreads = kMostThreads / 2;  // two blocks a multiprocessor: 
 // Rows that a cluster takes together. Two halve what is read of w and b, which a long row finds in L2, not in L1: beside x
 // and y that is twice as much again for LayerNorm. In BF16 they are what it takes to fill the registers.
 template <class Element, bool kCentred>
-constexpr int kClusterRows = ROWS > 0 ? ROWS : kCentred || sizeof(Element) == 2 ? 2 : 1;
+constexpr int kClusterRows = ROWS > 0                           ? ROWS
+                             : kCentred || sizeof(Element) == 2 ? 2
+                                                                : 1;
 
 struct SizePlan {
     RowShape shape;  // of a cluster; no blocks: a warp or a block takes a row

@@ -19,7 +19,7 @@ constexpr int kEach = 32;  // elements a thread
 constexpr int kMostThreads = 1024;
 constexpr int kMostBlocks = 16;  // of a cluster; more than 8 only where the device can place them
 constexpr int kPortableBlocks = 8;
-constexpr int kPartsEach = 8;  // of a cluster's, for each lane: 8 blocks of 32 warps, or 16 of 16
+constexpr int kPartsEach = 8;     // of a cluster's, for each lane: 8 blocks of 32 warps, or 16 of 16
 constexpr int kMostWarpRows = 8;  // rows a block where a warp takes one
 constexpr int kWarpColumns = 32 * kEach;
 constexpr int kBlockColumns = kMostThreads * kEach;
@@ -63,7 +63,9 @@ __device__ __forceinline__ Moments join_cluster(Moments own, Moments *parts, uns
 }
 
 template <Group kGroup, int kRows>
-constexpr int kThreadsMost = kGroup == kWarp ? 32 * kMostWarpRows : kRows > 1 ? kMostThreads / 2 : kMostThreads;
+constexpr int kThreadsMost = kGroup == kWarp ? 32 * kMostWarpRows
+                             : kRows > 1     ? kMostThreads / 2
+                                             : kMostThreads;
 template <Group kGroup, int kRows, int kWidth>
 constexpr int kBlocksLeast = kGroup == kWarp ? kWidth == 1 ? 2 : 4 : kRows;
 
@@ -120,7 +122,8 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup, kRows>, kBlocksLeast<kGro
     if constexpr (kGroup == kCluster) {
         wait_phase(told_at, 0);
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) all[r] = join_parts<kCentred, kPartsEach>(parts[r], cluster_blocks() * warps, N);
+        for (int r = 0; r < kRows; ++r)
+            all[r] = join_parts<kCentred, kPartsEach>(parts[r], cluster_blocks() * warps, N);
     }
     float inverse[kRows];
 #pragma unroll

@@ -69,9 +69,8 @@ template <int kThreads, int kLoads, int kBlocks, int kCluster>
 cudaError_t launch_cluster_rows(const Args *args, cudaStream_t stream) {
     static_assert(kCluster <= 8, "larger clusters are not portable");
     if (args->N < 1 || args->M < 1 || args->M > INT32_MAX / kCluster) return cudaErrorInvalidValue;
-    return launch_clusters(cluster_row<kThreads, kLoads, kBlocks, kCluster>,
-                           static_cast<unsigned>(args->M * kCluster), kThreads, kCluster, 0, stream, args->x, args->y,
-                           args->N);
+    return launch_clusters(cluster_row<kThreads, kLoads, kBlocks, kCluster>, static_cast<unsigned>(args->M * kCluster),
+                           kThreads, kCluster, 0, stream, args->x, args->y, args->N);
 }
 
 }  // namespace ladder

@@ -16,8 +16,8 @@
 // Chain    of additions in a thread: 32; then a warp's, then at most 4 pairs, then a warp's.
 // Sizes    N up to 131072. Rows that do not begin on 16 bytes go element by element.
 #include "../common/async_copy.cuh"
-#include "../common/cluster.cuh"
 #include "../common/bulk_copy.cuh"
+#include "../common/cluster.cuh"
 #include "tally.cuh"
 
 constexpr int kEach = 32;

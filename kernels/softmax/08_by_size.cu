@@ -54,7 +54,9 @@ enum Group { kWarp, kBlock, kCluster };
 constexpr int kClusterRows = ROWS > 0 ? ROWS : sizeof(Element) == 2 ? 2 : 1;
 constexpr int kTogetherThreads = 512;  // of a block that takes several: two of them fill the registers
 template <Group kGroup, int kRows>
-constexpr int kThreads = kGroup == kWarp ? 32 * kMostWarpRows : kRows > 1 ? kTogetherThreads : kMostThreads;
+constexpr int kThreads = kGroup == kWarp ? 32 * kMostWarpRows
+                         : kRows > 1     ? kTogetherThreads
+                                         : kMostThreads;
 
 template <int kWidth, Group kGroup, int kRows>
 __global__ void __launch_bounds__(kThreads<kGroup, kRows>, kGroup == kWarp ? 4 : kRows)

@@ -26,9 +26,10 @@
 
 namespace {
 
-constexpr int kTile = 64, kAcross = kTile / 4;      // floats; vectors across
-constexpr int kEach = kTile * kAcross / THREADS;    // vectors a thread
-static_assert(THREADS % 64 == 0 && kEach * THREADS == kTile * kAcross, "whole rows of the tile by whole pairs of warps");
+constexpr int kTile = 64, kAcross = kTile / 4;    // floats; vectors across
+constexpr int kEach = kTile * kAcross / THREADS;  // vectors a thread
+static_assert(THREADS % 64 == 0 && kEach * THREADS == kTile * kAcross,
+              "whole rows of the tile by whole pairs of warps");
 
 template <bool kVectors, bool kInside>
 __device__ __forceinline__ void transpose_part(float *tile, const float *A, float *B, int64_t M, int64_t N, int64_t m0,

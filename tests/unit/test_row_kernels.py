@@ -65,10 +65,12 @@ def compiled(
     for old, new in _SMALL:
         text = text.replace(old, new)
     text = change(text)
-    args = f"struct Args {{\n    const {element} *x, *w, *b;\n    {element} *y;\n    int64_t T, N;\n    float eps;\n}};\n"
+    args = (
+        f"struct Args {{\n    const {element} *x, *w, *b;\n    {element} *y;\n    int64_t T, N;\n    float eps;\n}};\n"
+    )
     plan = "" if "cudaError_t prepare" in text else _NO_PLAN
     (folder / "kernel.hpp").write_text(
-        f'#include <new>\n#include <type_traits>\n#include "rows.hpp"\n{args}{text}{plan}', encoding="utf-8"
+        f'#include <new>\n#include <type_traits>\n#include "rows.hpp"\n{args}\n{text}{plan}', encoding="utf-8"
     )
     program = folder / "program"
     argv = [
