@@ -27,13 +27,19 @@ struct Index {
 inline thread_local Index threadIdx, blockIdx, blockDim, gridDim;
 
 enum cudaError_t { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation };
-enum { cudaFuncAttributeNonPortableClusterSizeAllowed };
+enum { cudaFuncAttributeNonPortableClusterSizeAllowed, cudaDevAttrMultiProcessorCount };
 using cudaStream_t = void *;
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 template <class Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel, int, int) {
     return cudaSuccess;
 }
+
+inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaDeviceGetAttribute(int *value, int, int) { return *value = 2, cudaSuccess; }
+struct dim3 {
+    unsigned x = 1;
+};
 
 struct float2 {
     float x, y;
@@ -54,6 +60,7 @@ To bits_as(From from) {
     std::memcpy(&to, &from, sizeof to);
     return to;
 }
+inline float __int_as_float(int value) { return bits_as<float>(value); }
 inline unsigned __float_as_uint(float value) { return bits_as<unsigned>(value); }
 inline float __uint_as_float(unsigned value) { return bits_as<float>(value); }
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
@@ -93,7 +100,7 @@ struct Bytes {  // an mbarrier with one arrival a phase
     std::atomic<int64_t> left{0};
     std::atomic<bool> announced{false}, over{false};
     void check() {
-        if (announced && left == 0) over = true;
+        if (announced && left == 0) over = true, over.notify_all();
     }
 };
 
@@ -152,6 +159,7 @@ void launch(unsigned grid, unsigned threads, unsigned blocks, Call call) {
 
 }  // namespace emu
 
+inline void atomicAdd(float *to, float value) { std::abort(); }
 inline void __syncthreads() { emu::mine().all->arrive_and_wait(); }
 inline float __shfl_xor_sync(unsigned, float value, int mask) {
     emu::Block &block = emu::mine();
@@ -171,6 +179,7 @@ inline uint32_t shared_address(const void *pointer) {
 inline unsigned cluster_rank() { return emu::rank; }
 inline unsigned cluster_blocks() { return static_cast<unsigned>(emu::cluster.size()); }
 inline void cluster_arrive() {}
+inline void cluster_release() {}
 inline void cluster_wait() { emu::whole->arrive_and_wait(); }
 inline uint32_t remote_address(uint32_t own, unsigned rank) {
     if (rank >= emu::cluster.size()) std::abort();
@@ -187,7 +196,7 @@ inline void arrive_expecting_alone(uint32_t, uint32_t bytes) {
     told.check();
 }
 inline void wait_phase(uint32_t, uint32_t) {
-    while (!emu::mine().told.over) std::this_thread::yield();
+    emu::mine().told.over.wait(false);
 }
 template <class Value>
 void send(uint32_t remote, Value value, uint32_t barrier) {
@@ -196,6 +205,9 @@ void send(uint32_t remote, Value value, uint32_t barrier) {
     std::memcpy(block.shared + (remote & 0xfffff), &value, sizeof value);
     block.told.left -= sizeof value;
     block.told.check();
+}
+inline void store_remote(uint32_t remote, float value) {
+    std::memcpy(emu::cluster[(remote >> 20) - 1]->shared + (remote & 0xfffff), &value, sizeof value);
 }
 template <class... Parameters, class... Arguments>
 cudaError_t launch_clusters(void (*kernel)(Parameters...), unsigned grid, unsigned threads, unsigned blocks, size_t,
@@ -231,6 +243,10 @@ inline float largest_of(uint4 bits) {
 }
 
 }  // namespace ladder
+template <class T>
+T __ldg(const T *from) {
+    return *from;
+}
 template <class T>
 T __ldcs(const T *from) {
     return *from;
