@@ -119,7 +119,7 @@ def without_ptx(text: str) -> str:
         if found.start() < at:
             continue
         end = _end_of_body(text, found.end() - 1)
-        kept.append(text[at : found.start() if "asm volatile" in text[found.start() : end] else end])
+        kept.append(text[at : found.start() if re.search(r"\basm\b", text[found.start() : end]) else end])
         at = end
     return "".join(kept) + text[at:]
 

@@ -74,14 +74,65 @@ struct Pack<__nv_bfloat16, 8> {
     }
 };
 
+// The largest element of a vector, NaN passed over. Eight bfloat16 are compared two at a time, without being unpacked.
+__device__ __forceinline__ float largest_of(float bits) { return bits; }
+__device__ __forceinline__ float largest_of(float4 bits) { return fmaxf(fmaxf(bits.x, bits.y), fmaxf(bits.z, bits.w)); }
+__device__ __forceinline__ float largest_of(unsigned short bits) {
+    return __uint_as_float(static_cast<unsigned>(bits) << 16);
+}
+__device__ __forceinline__ float largest_of(uint4 bits) {
+    unsigned pair;
+    asm("{\n.reg .b32 a, b;\nmax.bf16x2 a, %1, %2;\nmax.bf16x2 b, %3, %4;\nmax.bf16x2 %0, a, b;\n}"
+        : "=r"(pair)
+        : "r"(bits.x), "r"(bits.y), "r"(bits.z), "r"(bits.w));
+    return fmaxf(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+}
+
 // Elements of a 16-byte access.
 template <class Element>
 constexpr int kVector = 16 / static_cast<int>(sizeof(Element));
 
-// A row is read once and written once: both leave the caches first (ld.cs, st.cs).
+// A row is read once and written once, yet by plain accesses, with which a copy is fastest. STREAMING 1 marks what is read
+// and written as first to leave the caches (ld.cs, st.cs), for comparison. Said in PTX: of a pointer that is const and
+// __restrict__ the compiler would read with ld.global.nc, and a vector that it took apart it would write in pieces.
+#ifndef STREAMING
+#define STREAMING 0
+#endif
+__device__ __forceinline__ float load_plain(const float *from) {
+    float v;
+    asm("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(from));
+    return v;
+}
+__device__ __forceinline__ float4 load_plain(const float4 *from) {
+    float4 v;
+    asm("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(from));
+    return v;
+}
+__device__ __forceinline__ unsigned short load_plain(const unsigned short *from) {
+    unsigned short v;
+    asm("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(from));
+    return v;
+}
+__device__ __forceinline__ uint4 load_plain(const uint4 *from) {
+    uint4 v;
+    asm("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
+    return v;
+}
+__device__ __forceinline__ void store_plain(float *to, float v) { *to = v; }
+__device__ __forceinline__ void store_plain(unsigned short *to, unsigned short v) { *to = v; }
+__device__ __forceinline__ void store_plain(float4 *to, float4 v) {
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+                 : "memory");
+}
+__device__ __forceinline__ void store_plain(uint4 *to, uint4 v) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+
 template <class Element, int kWidth>
 __device__ __forceinline__ typename Pack<Element, kWidth>::Bits load_once(const Element *from) {
-    return __ldcs(reinterpret_cast<const typename Pack<Element, kWidth>::Bits *>(from));
+    const auto *bits = reinterpret_cast<const typename Pack<Element, kWidth>::Bits *>(from);
+    return STREAMING ? __ldcs(bits) : load_plain(bits);
 }
 
 // The same value under another name: what is computed from it is computed anew. Columns and conditions that several
@@ -89,6 +140,21 @@ __device__ __forceinline__ typename Pack<Element, kWidth>::Bits load_once(const 
 __device__ __forceinline__ int again(int value) {
     asm("" : "+r"(value));
     return value;
+}
+
+// The same for what a thread holds of a row, before a further pass over it: eight bfloat16 take four registers, but eight
+// as floats, which the compiler would keep from one pass to the next. Unpacking them again is two instructions a pair. (A
+// single one takes a register either way.)
+__device__ __forceinline__ void unpack_anew(float &) {}
+__device__ __forceinline__ void unpack_anew(float4 &) {}
+__device__ __forceinline__ void unpack_anew(unsigned short &) {}
+__device__ __forceinline__ void unpack_anew(uint4 &bits) {
+    asm("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));
+}
+template <class Bits, int kVectors>
+__device__ __forceinline__ void unpack_anew(Bits (&bits)[kVectors]) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) unpack_anew(bits[v]);
 }
 
 // A thread's vectors of a row, `step` elements apart, all loads issued before one is used; `fill` behind `columns`.
@@ -105,7 +171,11 @@ __device__ __forceinline__ void load_row(typename Pack<Element, kWidth>::Bits (&
 
 template <class Element, int kWidth>
 __device__ __forceinline__ void store_once(Element *to, const float (&values)[kWidth]) {
-    __stcs(reinterpret_cast<typename Pack<Element, kWidth>::Bits *>(to), Pack<Element, kWidth>::pack(values));
+    auto *bits = reinterpret_cast<typename Pack<Element, kWidth>::Bits *>(to);
+    if constexpr (STREAMING)
+        __stcs(bits, Pack<Element, kWidth>::pack(values));
+    else
+        store_plain(bits, Pack<Element, kWidth>::pack(values));
 }
 
 // The counterpart: a thread's vectors, each multiplied by `scale`.
@@ -119,12 +189,6 @@ __device__ __forceinline__ void store_scaled(Element *to, float (&values)[kVecto
         for (int i = 0; i < kWidth; ++i) values[v][i] *= scale;
         if (first + v * step < columns) store_once<Element, kWidth>(to + first + v * step, values[v]);
     }
-}
-
-// What every row needs again, such as weights: through L1.
-template <class Element, int kWidth>
-__device__ __forceinline__ void load_shared_by_rows(const Element *from, float (&values)[kWidth]) {
-    Pack<Element, kWidth>::unpack(__ldg(reinterpret_cast<const typename Pack<Element, kWidth>::Bits *>(from)), values);
 }
 
 __device__ __forceinline__ float to_float(float value) { return value; }
@@ -180,6 +244,13 @@ inline bool rows_aligned(const Element *x, const Element *y, int64_t N) {
 inline unsigned threads_for(int64_t N, int64_t each) {
     const int64_t warps = (N + 32 * each - 1) / (32 * each);
     return static_cast<unsigned>(32 * (warps < 1 ? 1 : warps));
+}
+
+// Rows a block where a warp takes one of N elements: short ones together, so that a block has `elements` to do; a row of
+// so many is a block by itself, which ends when the row does and makes room for the next.
+inline unsigned warp_rows(int64_t elements, int64_t N, unsigned most) {
+    const int64_t rows = N < 1 ? most : elements / N;
+    return static_cast<unsigned>(rows < 1 ? 1 : rows < most ? rows : most);
 }
 
 }  // namespace ladder

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kRowThreads)
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (lane == 0) parts[warp] = own;
     __syncthreads();
-    const Moments row = join_parts<true>(parts, kRowThreads / 32, N);
+    const Moments row = join_parts<true, 1>(parts, kRowThreads / 32, N);
 
     const float inverse = inverse_deviation(row.squares, N, eps);
     for (int64_t i = threadIdx.x; i < N; i += kRowThreads) {

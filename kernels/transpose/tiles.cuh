@@ -20,4 +20,17 @@ inline Tiles tiles_of(const Args *args, int64_t tile_m, int64_t tile_n) {
 // A grid has at most 2^31 - 1 blocks in x, and at least one.
 inline bool fits_grid(const Tiles &tiles) { return tiles.count() >= 1 && tiles.count() <= INT32_MAX; }
 
+struct TilePlace {
+    int64_t m, n;
+};
+
+// The tile of a block where they go in bands of `group` tile rows, each walked column by column; the last band may be
+// lower. In 32 bits: a division of 64 takes longer than a block can spare.
+__device__ __forceinline__ TilePlace place_in_bands(unsigned block, unsigned tiles_m, unsigned tiles_n,
+                                                    unsigned group) {
+    const unsigned band = block / (group * tiles_n), inside = block % (group * tiles_n);
+    const unsigned height = min(group, tiles_m - band * group);
+    return {band * group + inside % height, inside / height};
+}
+
 }  // namespace ladder

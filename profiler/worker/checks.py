@@ -98,7 +98,8 @@ def judge_outputs(problem: type[Problem], case: Case, contract: str, bound: Boun
         if reason and compared[name] is not got:
             reason += f" (for the output {got[judgement.worst_index].item()})"
         if judgement.ok and got.dtype in COARSE:
-            fine, text = aggregate(got, reference, (case.baseline_outputs or {}).get(name))
+            whole = compared[name] if compared[name].dtype == got.dtype else got
+            fine, text = aggregate(whole, reference, (case.baseline_outputs or {}).get(name))
             reason = "" if fine else f"{name}: {text}"
         errors = {**verdict.errors, name: judgement.error}
         nearest = not verdict.output or _share(judgement.error, tolerance) > _share(verdict.error, verdict.tolerance)
@@ -231,7 +232,12 @@ def _judge_baseline(
         return
     case.baseline_errors = judged.errors
     if judged.status == "ok":
-        case.baseline_outputs = outputs
+        compared = canonical(problem, case, {name: outputs[name] for name in case.reference})
+        case.baseline_outputs = {
+            name: compared[name] if compared[name].dtype == output.dtype else output
+            for name, output in outputs.items()
+            if name in compared
+        }
 
 
 def _stray(bound: Bound, buffers: Buffers, device: Device, verdict: Verdict) -> Verdict:

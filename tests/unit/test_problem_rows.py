@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -447,3 +448,34 @@ def test_turns_of_the_exchange() -> None:
         assert parity == used[buffer] % 2
         used[buffer] += 1
         turn = (turn + 1) & 3
+
+
+@needs_torch
+@pytest.mark.parametrize("contract", ["fp32", "bf16"])
+def test_a_row_with_an_infinity_may_be_nan_throughout_in_rmsnorm(contract: str) -> None:
+    """As PyTorch has it on a GPU; on a CPU it has zeros there. Nothing else may be NaN, and a number is no NaN."""
+    torch = pytest.importorskip("torch")
+    from profiler.worker.buffers import Guarded
+    from profiler.worker.cases import Cases
+    from profiler.worker.checks import Buffers, judge_outputs
+
+    case = Cases(RmsNorm, {}, {}, device="cpu").get(contract, dims_of(9, 97), 1, "special")
+    y = torch.nn.functional.rms_norm(case.inputs["x"], (97,), case.inputs["w"], eps=1e-6)
+    rows = torch.isinf(case.inputs["x"]).any(dim=1)
+    assert rows.tolist() == [False, True, False, False, False, True, False, False, False]
+
+    buffers = Buffers({}, {"y": Guarded.empty(tuple(y.shape), y.dtype, "cpu")})
+
+    def right(output: Any) -> bool:
+        bound: Any = SimpleNamespace(outputs=lambda: {"y": output.to(y.dtype)})
+        return judge_outputs(RmsNorm, case, contract, bound, buffers).status == "ok"
+
+    assert right(y)
+    assert right(torch.where(rows.unsqueeze(1), math.nan, y))
+    assert not right(torch.where(rows.unsqueeze(1) & torch.isfinite(y), 1.0, y))
+    partly = y.clone()
+    partly[1, :9] = math.nan
+    assert not right(partly)
+    others = y.clone()
+    others[4] = math.nan
+    assert not right(others)

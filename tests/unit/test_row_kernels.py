@@ -1,0 +1,94 @@
+"""Softmax, LayerNorm and RMSNorm by size on a CPU: the kernels' own text under tests/emulator/rows.hpp.
+
+Warps, blocks and clusters of up to 16 blocks, one row or two at a time, in vectors and element by element, with rows
+that end inside of a part and before a block's. Blocks of a cluster are made small for it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.emulated_kernels import EMULATOR, KERNELS
+from tests.emulated_rows import program_of, translated
+
+#: Rung -> (its file, the files it is built from, whether and how it normalises).
+RUNGS = {
+    "softmax": ("softmax/08_by_size.cu", ("common/rows.cuh", "softmax/tally.cuh"), []),
+    "layernorm": (
+        "layernorm/06_by_size.cu",
+        ("common/rows.cuh", "norm/moments.cuh", "norm/vector_rows.cuh", "norm/rows_by_size.cuh"),
+        ["-DNORM=2"],
+    ),
+    "rmsnorm": (
+        "rmsnorm/05_by_size.cu",
+        ("common/rows.cuh", "norm/moments.cuh", "norm/vector_rows.cuh", "norm/rows_by_size.cuh"),
+        ["-DNORM=1"],
+    ),
+}
+#: 32 threads a block where a cluster takes two rows, so that rows of some thousand elements take 16 blocks.
+_SMALL = (
+    ("constexpr int kHalfThreads = kMostThreads / 2;", "constexpr int kHalfThreads = 32;"),
+    ("constexpr int kTogetherThreads = 512;", "constexpr int kTogetherThreads = 32;"),
+)
+_NO_PLAN = "cudaError_t prepare(const Args *, void **) { return cudaSuccess; }\nvoid destroy(void *) {}\n"
+
+
+def compiled(
+    folder: Path, problem: str, element: str, *flags: str, change: Callable[[str], str] = lambda text: text
+) -> Path:
+    """Return the program of a problem's rung under the emulator."""
+    file, parts, macros = RUNGS[problem]
+    text = "".join(translated((KERNELS / name).read_text(encoding="utf-8")) for name in (*parts, file))
+    for old, new in _SMALL:
+        text = text.replace(old, new)
+    text = change(text)
+    args = (
+        f"struct Args {{\n    const {element} *x, *w, *b;\n    {element} *y;\n    int64_t T, N;\n    float eps;\n}};\n"
+    )
+    plan = "" if "cudaError_t prepare" in text else _NO_PLAN
+    (folder / "kernel.hpp").write_text(
+        f'#include <new>\n#include <type_traits>\n#include "rows.hpp"\n{args}\n{text}{plan}', encoding="utf-8"
+    )
+    return program_of(folder, EMULATOR / "rows_main.cpp", *macros, *flags)
+
+
+def run(program: Path, *sizes: tuple[int, int]) -> subprocess.CompletedProcess[str]:
+    """Return what the program says of rows of these sizes (T, N)."""
+    argv = [str(program), *(str(number) for size in sizes for number in size)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+#: A warp (rows share a block, or have one), a block, clusters of 2, 8 and 16 blocks with a part that is not full, rows
+#: of which no multiple of two is there; the last begin between vectors.
+SIZES = ((9, 40), (3, 192), (2, 1000), (3, 1064), (1, 4104), (3, 33), (1, 333), (1, 1033))
+
+
+@pytest.mark.parametrize("element", ["float", "__nv_bfloat16"])
+@pytest.mark.parametrize("problem", list(RUNGS))
+def test_rows_of_every_length_are_right(tmp_path: Path, problem: str, element: str) -> None:
+    program = compiled(tmp_path, problem, element, "-DWARP_MOST=200", "-DBLOCK_MOST=400", "-DPART=1024")
+    done = run(program, *SIZES)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("&parts[cluster_rank() * warps", "&parts[0 * warps"),
+        ("const int other = column + i * step;", "const int other = column;"),
+    ],
+    ids=["parts_of_one_block", "weights_of_another_column"],
+)
+def test_a_mistake_is_seen(tmp_path: Path, old: str, new: str) -> None:
+    def planted(text: str) -> str:
+        assert text.count(old) == 1
+        return text.replace(old, new)
+
+    program = compiled(tmp_path, "layernorm", "float", "-DBLOCK_MOST=400", "-DWARP_MOST=200", change=planted)
+    done = run(program, (1, 604))
+    assert done.returncode == 1
+    assert "T=1,N=604: error" in done.stdout
