@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median as middle
 
 from profiler.analysis import formatting
+from profiler.analysis.reused import reused_from
 from profiler.analysis.roofline import Limit, RoofUse, limit_of, roof_uses
 from profiler.analysis.rundata import Row, RunData, Value
 from profiler.analysis.statistics import Interval, Sample, median_interval, quartile_spread, ratio_interval
@@ -139,7 +140,7 @@ def _row(data: RunData, variant: Row, size: str, order: int, previous: str | Non
         status=status,
         reason=reason,
         verified=str(variant["verified"] or ""),
-        origin=str(variant["origin"] or "none"),
+        origin="reused" if time and reused_from(data.manifest, name, size) else str(variant["origin"] or "none"),
         is_baseline=is_baseline,
         time=time,
         why="" if time else _no_time(data, status, reason),

@@ -8,6 +8,7 @@ from typing import Any
 from profiler.analysis import formatting
 from profiler.analysis.environment import recorded_text
 from profiler.analysis.ladder import LadderRow, Verdict, verdict_lines, verdicts
+from profiler.analysis.reused import reused_text
 from profiler.analysis.rundata import RunData
 from profiler.analysis.statistics import Interval
 from reports.figures import ladder_figure, sizes_figure
@@ -25,6 +26,7 @@ STATUS_MARKS = {
 ORIGIN_TEXT = {
     "measured": "measured",
     "recorded": "recorded",
+    "reused": "measured in an earlier run",
     "none": "not measured",
 }
 
@@ -81,6 +83,8 @@ def _origin(data: RunData, rows: Sequence[LadderRow]) -> str:
     if found == {"measured"}:
         gpu = (data.manifest.get("gpu") or {}).get("name")
         return f"{what}: measured{f' on {gpu}' if gpu else ' here'}."
+    if "reused" in found:
+        return f"{what}: measured in this run or an earlier one, as the column From says; {reused_text(data.manifest)}."
     if found:
         return f"{what}: measured or recorded, as the column From says."
     return "No times: what stands here was computed from the compiled binaries."
