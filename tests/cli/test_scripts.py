@@ -301,7 +301,9 @@ def test_a_wheel_carries_the_kernels_and_the_experiments_once(tmp_path: Path) ->
     names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
     data = "profiler/_data"
     kernels = [f"{data}/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("kernels/**/*.cu")]
-    experiments = [f"{data}/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("experiments/*.yaml")]
+    beside = (path for path in ROOT.glob("experiments/*/**/*") if path.is_file() and "__pycache__" not in path.parts)
+    of_experiments = [*ROOT.glob("experiments/*.yaml"), *(path for path in beside if "recorded" not in path.parts)]
+    experiments = [f"{data}/{path.relative_to(ROOT).as_posix()}" for path in of_experiments]
     assert kernels
     assert experiments
     assert {*kernels, *experiments} <= set(names)
