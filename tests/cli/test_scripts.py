@@ -273,6 +273,8 @@ def pretended(machine: Machine) -> Machine:
 def test_all_tests_run_the_fast_ones_first_and_their_exit_code_counts(pretended: Machine) -> None:
     done = pretended.run("/bin/sh", str(ROOT / "scripts" / "test"))
     assert done.stdout.startswith("-m pytest -q tests/unit tests/cli")
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/**/test_*.py")}
+    assert folders == set(done.stdout.split()[3:])  # none is forgotten
     assert done.returncode == 4
 
 
