@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,12 @@ TOOLS = frozenset(
 # Two busy cores make any deadline a coin toss; the seed is fixed, so that a failure can be seen again.
 hypothesis.settings.register_profile("kernel-ladder", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("kernel-ladder")
+
+
+def pytest_configure() -> None:
+    """Heed Ctrl-C, here and in what tests start: whoever runs the tests in the background has it ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
