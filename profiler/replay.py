@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from profiler import data_files, frames
-from profiler.analysis.reused import reused_times
+from profiler.analysis.taken_over import reused_times
 from profiler.errors import Exit, LadderError
 from profiler.model import Experiment
 from profiler.run import Run

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler import __version__, frames
-from profiler.analysis.reused import reused_times
+from profiler.analysis.taken_over import reused_times
 from profiler.controls import parse_row_name
 from profiler.errors import UsageError
 from profiler.model import Variant

@@ -17,7 +17,7 @@ class WheelData(BuildHookInterface):  # type: ignore[type-arg]
         files = [
             *root.glob("kernels/**/*"),
             *root.glob("experiments/*.yaml"),
-            *(path for path in root.glob("experiments/*/**/*") if path.relative_to(root).parts[1] != "recorded"),
+            *root.glob("experiments/rmsnorm_quant/*"),
         ]
         files += root.glob("experiments/recorded/*/gemm_ladder/**/*")
         for path in files:

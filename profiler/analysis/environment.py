@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from profiler.analysis import formatting
-from profiler.analysis.reused import reused_text
 from profiler.analysis.rundata import WHY_TEXT, RunData
+from profiler.analysis.taken_over import reused_text
 from profiler.controls import parse_row_name
 
 Pairs = tuple[tuple[str, str], ...]

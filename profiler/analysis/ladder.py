@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from statistics import median as middle
 
 from profiler.analysis import formatting
-from profiler.analysis.reused import reused_from
 from profiler.analysis.roofline import Limit, RoofUse, limit_of, roof_uses
 from profiler.analysis.rundata import Row, RunData, Value
 from profiler.analysis.statistics import Interval, Sample, median_interval, quartile_spread, ratio_interval
+from profiler.analysis.taken_over import reused_from
 from profiler.frames import SKIPPED
 
 #: Two variants of one process differ by this share for reasons of their place in it (alignment, order); a ratio nearer

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from profiler.analysis.kernel_names import kernel_instance
 from profiler.analysis.statistics import Sample
 from profiler.controls import memory_bound, parse_row_name
 from profiler.frames import rows_of
@@ -32,6 +32,11 @@ WHY_TEXT: Mapping[str, str] = {
     "not_applicable": "does not apply to this kernel",
     "failed": "the profiler gave no value for this kernel",
 }
+# What demanglers write differently: (bool)0 or false, 128u or 128, the names of unnamed namespaces.
+_UNNAMED = re.compile(r"\(anonymous namespace\)::|<unnamed>::")
+_CAST = re.compile(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")
+_SUFFIX = re.compile(r"(?<=\d)[uUlL]+\b")
+_BOOLEAN = re.compile(r"\b(?:true|false)\b")
 _STATIC_ORIGINS = frozenset({"ptxas", "sass"})
 _FRAMES = ("variants", "checks", "samples", "metrics", "stalls", "ceilings")
 #: What only the report reads: counters per instruction, and the profiler's own advice.
@@ -365,6 +370,21 @@ def _of_binary(row: Row) -> bool:
     if row["origin"] in _STATIC_ORIGINS or row["launch"] is None:
         return True
     return not row["size"] and row["origin"] != "ncu"
+
+
+def kernel_instance(kernel: str) -> str:
+    """Return a kernel's function with its template arguments in one spelling, without result and parameters."""
+    named = _CAST.sub("", _UNNAMED.sub("", kernel))
+    named = _BOOLEAN.sub(lambda found: str(int(found[0] == "true")), _SUFFIX.sub("", named))
+    function, bracket, rest = named.partition("<")
+    if not bracket or "(" in function:
+        return function.partition("(")[0].split(" ")[-1]
+    depth, end = 1, 0
+    for end, character in enumerate(rest, start=1):  # noqa: B007
+        depth += (character == "<") - (character == ">")
+        if depth == 0:
+            break
+    return function.split(" ")[-1] + bracket + rest[:end].replace(" ", "")
 
 
 def _function(kernel: str) -> str:

@@ -343,7 +343,7 @@ def result_document(run: Run, code: Exit, rows: Sequence[LadderRow]) -> dict[str
 def print_result(run: Run, data: RunData, rows: Sequence[LadderRow]) -> None:
     """Print the ladder table, the verdict, and where the files are."""
     from profiler.analysis.ladder import verdict_lines
-    from profiler.analysis.reused import reused_text
+    from profiler.analysis.taken_over import reused_text
     from profiler.cli.ladder_table import ladder_table
 
     console = stdout_console()

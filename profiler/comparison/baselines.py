@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from profiler import frames
-from profiler.analysis.reused import reused_times
+from profiler.analysis.taken_over import reused_times
 from profiler.errors import Exit, LadderError, UsageError
 from profiler.rundir import RunDir, find
 from profiler.suggest import near_match

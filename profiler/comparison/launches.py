@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from profiler.analysis.kernel_names import kernel_instance
-from profiler.analysis.rundata import Row, RunData
+from profiler.analysis.rundata import Row, RunData, kernel_instance
 from profiler.comparison.model import Comparison, Mismatch, RowComparison, Settings
 
 How = Literal["mangled", "demangled", ""]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from profiler.analysis.reused import reused_from
 from profiler.analysis.rundata import RunData
+from profiler.analysis.taken_over import reused_from
 from profiler.comparison.model import Verdict
 from profiler.frames import SKIPPED
 
@@ -60,11 +60,11 @@ def had(run: RunData, name: str, size: str) -> tuple[Had, str]:
         return "failed", text
     if variant["origin"] != "measured":
         return "not_measured", f"the times are {variant['origin'] or 'of unknown origin'}, not measured in this run"
-    if taken := reused_from(run.manifest, name, size):
-        return "not_measured", f"the times were taken over from {taken}, not measured in this run"
     if not run.samples(name, size):
         skipped = [check for check in run.checks(name) if check["size"] == size and check["status"] == SKIPPED]
         return (
             ("skipped", str(skipped[0]["reason"] or SKIPPED)) if skipped else ("not_measured", "no times at this size")
         )
+    if taken := reused_from(run.manifest, name, size):
+        return "not_measured", f"the times were taken over from {taken}, not measured in this run"
     return "measured", ""

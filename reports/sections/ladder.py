@@ -8,9 +8,9 @@ from typing import Any
 from profiler.analysis import formatting
 from profiler.analysis.environment import recorded_text
 from profiler.analysis.ladder import LadderRow, Verdict, verdict_lines, verdicts
-from profiler.analysis.reused import reused_text
 from profiler.analysis.rundata import RunData
 from profiler.analysis.statistics import Interval
+from profiler.analysis.taken_over import reused_text
 from reports.figures import ladder_figure, sizes_figure
 from reports.formatting import size_slug, slug
 

@@ -26,8 +26,6 @@ SETTINGS = Settings()
 FAMILY = 50  #: kernels of one comparison
 SAMPLES = 50
 RECORDED = sorted((Path(__file__).resolve().parents[2] / "experiments" / "recorded").glob("*/*/manifest.json"))
-#: Halves of 25 samples say too little of these: bimodal times, and kernels of a few microseconds.
-UNQUIET = ("bank_conflicts", "rmsnorm_quant")
 
 
 @cache
@@ -125,9 +123,7 @@ def test_no_half_of_a_recorded_run_differs_from_the_other(manifest: Path) -> Non
     judged = [row for row in found.rows if row.ratio is not None]
     assert len(judged) >= 5
     assert {row.verdict for row in judged} <= {"unchanged", "inconclusive"}
-    assert all(row.reason for row in judged if row.verdict == "inconclusive")
-    if manifest.parent.name not in UNQUIET:
-        assert sum(row.verdict == "unchanged" for row in judged) >= len(judged) - 1
+    assert sum(row.verdict == "unchanged" for row in judged) >= len(judged) - 1
 
 
 def test_rivals_flag_halves_of_recorded_runs() -> None:
