@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib.util
 import itertools
 import os
@@ -39,6 +40,12 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # The fakes are Python: this one, and not one that a version manager's shim looks for, ten times as slowly.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of every later search for garbage: it is large, and stays."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
