@@ -207,10 +207,13 @@ def _build_one(run: Run, variant: Variant, files: Layout) -> Built:
     }
     try:
         cached = None if run.settings.force else _cached(key)
+        where = f"{variant.name}: build {key[:12]} (source, header, flags, compiler, {arch})"
         if cached is not None:
+            run.detail(f"{where}: in the cache")
             return _finished(facts, cached, variant.build.refuse, cached=True)
         if tools.host_compiler is None:
             return Built(status="not_run", reason=f"not built: {tools.why_missing('host_compiler')}")
+        run.detail(f"{where}: {'--force: built anew' if run.settings.force else 'not in the cache: built'}")
         library = library_folder(tools.nvcc.path)
         nvcc = partial(arguments, tools.nvcc.path, library=library)
         built = _compile(run, variant, files, nvcc, facts, _inputs(files, argv))

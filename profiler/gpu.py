@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from profiler.errors import UsageError
 from profiler.toolchain import Gpu
 
 Permission = Literal["allowed", "refused", "unknown"]
@@ -71,6 +72,29 @@ def visible(gpus: list[Gpu], selection: str | None) -> list[Gpu]:
         Gpu(index, gpu.name, gpu.uuid, gpu.compute_capability, gpu.driver, gpu.memory_bytes)
         for index, gpu in enumerate(chosen)
     ]
+
+
+def choose_gpu(gpus: Sequence[Gpu], wanted: str | None) -> Gpu | None:
+    """Return the GPU that ``--gpus`` means: ``1`` or ``all`` of a single card, ``device=INDEX``, or a UUID or its
+    beginning; without it the first, None where there is none. ``UsageError`` for any other.
+    """
+    if wanted is None:
+        return gpus[0] if gpus else None
+    text = wanted.strip()
+    listed = "; ".join(f"device={gpu.index} is {gpu.uuid} ({gpu.name})" for gpu in gpus)
+    if text == "1" or (text == "all" and len(gpus) < 2):
+        return gpus[0] if gpus else None
+    if text == "all" or text.isdecimal():
+        raise UsageError(
+            f"--gpus {wanted}: a run measures on one GPU; several are not supported yet",
+            hint=f"name one: {listed}" if len(gpus) > 1 else "--gpus 1, device=INDEX, or a UUID",
+        )
+    entry = text.removeprefix("device=")
+    named = [gpu for gpu in gpus if _names(entry, gpu)]
+    if len(named) == 1:
+        return named[0]
+    what = "names several GPUs" if named else "no such GPU here"
+    raise UsageError(f"--gpus {wanted}: {what}", hint=listed or "there is no GPU here; leave --gpus out to replay")
 
 
 def counter_permission() -> Permission:

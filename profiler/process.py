@@ -8,11 +8,12 @@ first TERM, then KILL, so that a grandchild never keeps the GPU.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -78,6 +79,32 @@ class ToolMissing(Exception):
     """The program is not there or cannot be executed."""
 
 
+_watcher: Callable[[str], None] | None = None
+
+
+def watch(watcher: Callable[[str], None] | None) -> None:
+    """Tell ``watcher`` of every child from now on, in one line each: how it is started, how it ended; None: no more.
+
+    The watcher is called from several threads. The line is what a shell would take, without the environment.
+    """
+    global _watcher
+    _watcher = watcher
+
+
+def _tell(line: str) -> None:
+    if _watcher is not None:
+        _watcher(line)
+
+
+def _tell_start(args: Sequence[str], cwd: Path | None) -> None:
+    _tell(f"+ {shlex.join(args)}" + (f"  (in {cwd})" if cwd is not None else ""))
+
+
+def _tell_end(label: str, returncode: int, seconds: float, *, timed_out: bool = False) -> None:
+    ended = "ended after its timeout" if timed_out else describe_exit(returncode)
+    _tell(f"  {label}: {ended}, {seconds:.1f} s")
+
+
 def run(
     argv: Sequence[str | Path],
     *,
@@ -95,6 +122,8 @@ def run(
     what it leaves running in its group ends with it.
     """
     args = [str(arg) for arg in argv]
+    label = label or Path(args[0]).name
+    _tell_start(args, cwd)
     started = time.monotonic()
     try:
         child = subprocess.Popen(
@@ -110,6 +139,7 @@ def run(
             errors="replace",
         )
     except OSError as error:
+        _tell(f"  {label}: cannot be started: {error.strerror or error}")
         raise ToolMissing(f"{args[0]}: {error.strerror or error}") from error
     with _running_lock:
         _running.add(child.pid)
@@ -131,11 +161,13 @@ def run(
     finally:
         with _running_lock:
             _running.discard(child.pid)
-        ledger.add(label or Path(args[0]).name, started, time.monotonic())
+        ledger.add(label, started, time.monotonic())
         for pipe in (child.stdout, child.stderr):
             if pipe is not None:
                 pipe.close()
-    return Completed(tuple(args), child.returncode, stdout, stderr, time.monotonic() - started, timed_out)
+    seconds = time.monotonic() - started
+    _tell_end(label, child.returncode, seconds, timed_out=timed_out)
+    return Completed(tuple(args), child.returncode, stdout, stderr, seconds, timed_out)
 
 
 def end_running() -> None:
@@ -166,6 +198,7 @@ class Child:
         self._label = label or Path(str(argv[0])).name
         self._ledger = ledger
         self._closed = False
+        _tell_start([str(arg) for arg in argv], cwd)
         read_fd, write_fd = os.pipe()
         try:
             with log.open("ab") as sink:
@@ -218,7 +251,9 @@ class Child:
                 end_group(self.pid)
                 self._popen.wait()
             self.replies.close()
-            self._ledger.add(self._label, self._started, time.monotonic())
+            ended = time.monotonic()
+            self._ledger.add(self._label, self._started, ended)
+            _tell_end(self._label, self._popen.returncode, ended - self._started)
         return self._popen.returncode
 
 

@@ -120,6 +120,9 @@ def _profile(run: Run, ncu: Tool, pairs: Sequence[Pair]) -> None:
             if profile is not None:
                 kept[pair] = profile
     missing = [pair for pair in pairs if pair not in kept]
+    for pair in pairs:
+        found = "in the cache" if pair in kept else "--force: taken anew" if run.settings.force else "not in the cache"
+        run.detail(f"{pair[0]} at {pair[1]}: profile {keys[pair][:12]}: {found}")
     result = _collect_all(run, plan, missing) if missing else Collected(Outcome("ok"))
     if result.outcome.final and not result.profiles:
         why = "not_permitted" if result.outcome.kind == "permission" else "not_collected"

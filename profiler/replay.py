@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from profiler import data_files, frames
+from profiler.analysis.taken_over import reused_times
 from profiler.errors import Exit, LadderError
 from profiler.model import Experiment
 from profiler.run import Run
@@ -100,6 +101,8 @@ def record(run: RunDir) -> Path:
         raise LadderError(
             "--record needs a run that was measured here", hint="nothing of this one was", code=Exit.NOTHING
         )
+    if reused_times(run.manifest):
+        raise LadderError("--record keeps what one run measured", hint="times of this one are of earlier runs")
     gpu_name = str((run.manifest["gpu"] or {}).get("name", ""))
     target = data_files.recorded() / gpu_slug(gpu_name) / str(run.manifest["experiment"]["name"])
     staged = target.with_name(f".{target.name}.partial")

@@ -28,6 +28,7 @@ class Settings:
     processes: int | None = None
     profile_set: str | None = None
     gpu: str = "0"
+    reuse_times: Path | None = None  #: the runs directory whose times are taken over where nothing has changed
     trace: bool = False  #: the stage was asked for by name, whatever the experiment says
     lock_clocks: bool = False
     clock_mhz: int | None = None  #: with lock_clocks; None: the card's default
@@ -45,6 +46,7 @@ class Run:
     toolchain: Toolchain
     gpu: Gpu | None
     say: Callable[[str], None] = lambda line: None  #: progress, one line at a time, to standard error
+    detail: Callable[[str], None] = lambda line: None  #: what -v adds: what was looked for in a cache, and why
 
     @property
     def variants(self) -> tuple[Variant, ...]:

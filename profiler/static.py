@@ -207,6 +207,7 @@ def _listings(run: Run, folder: Path, binary: Path) -> tuple[dict[str, str], str
         kept = folder / name
         if kept.is_file() and not run.settings.force:
             texts[name] = kept.read_text(encoding="utf-8", errors="replace")
+            run.detail(f"{folder.name[:12]}: {name}: in the cache")
             continue
         said = _dump(tools, flag, binary, run.settings.timeout_s)
         if isinstance(said, str):

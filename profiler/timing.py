@@ -4,7 +4,7 @@ again on other inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from profiler.clocks import remark_on_clocks
 from profiler.controls import ceiling_row, controls_for, is_control, row_name
 from profiler.model import Dims, Variant
 from profiler.problem import InOut
+from profiler.reuse import take_over
 from profiler.run import Run
 from profiler.sizes import size_key
 from profiler.verify import check_row, run_checks, worse
@@ -42,16 +43,19 @@ def time_stage(run: Run, session: WorkerSession, helpers: str | None, ceilings: 
     """
     measure = run.experiment.measure
     processes = run.settings.processes or measure.processes
+    sustained = sustained_sizes(run)
+    rows = {size_key(dims): _wanted(run, dims) for dims in run.experiment.problem.sizes}
+    reused = take_over(run, rows, {size_key(dims) for dims in sustained})
     timed: set[str] = set()
     for process in range(processes):
         if process:
             session.close()
         for dims in run.experiment.problem.sizes:
-            variants = _wanted(run, dims)
+            variants = _wanted(run, dims, reused)
             timed |= {v.name for v in variants}
             _time_size(run, session, Libraries(helpers, ceilings), dims, variants, process)
-        for dims in sustained_sizes(run):
-            _sustain_size(run, session, Libraries(helpers), dims, _wanted(run, dims), process)
+        for dims in sustained:
+            _sustain_size(run, session, Libraries(helpers), dims, _wanted(run, dims, reused), process)
     remark_on_clocks(run, frames.rows_of(run.dir.frame("samples")))
     again = [v for v in run.alive() if v.name in timed]
     if again:
@@ -119,9 +123,10 @@ class Heard:
             self.unsustained[event["variant"]] = event["reason"]
 
 
-def _wanted(run: Run, dims: Dims) -> list[Variant]:
+def _wanted(run: Run, dims: Dims, reused: Collection[tuple[str, str]] = ()) -> list[Variant]:
     key, skipped = size_key(dims), run.dir.manifest["skips"]
-    return [v for v in run.alive() if v.kind != "command" and key not in skipped.get(v.name, {})]
+    wanted = [v for v in run.alive() if v.kind != "command" and key not in skipped.get(v.name, {})]
+    return [v for v in wanted if (v.name, key) not in reused]
 
 
 def _time_size(
@@ -146,7 +151,8 @@ def _time_size(
         processes=max(process + 1, int(timing.get("processes", 0))),
         **heard.notes,
     )
-    timing.setdefault("method", {})[key] = heard.methods
+    methods = timing.setdefault("method", {})
+    methods[key] = {**methods.get(key, {}), **heard.methods}  # beside those of times that were taken over
     if heard.controls:
         _keep_controls(run, timing, key, heard, process)
     run.note("timing", timing)

@@ -40,6 +40,7 @@ def build_library(run: Run, source: Path) -> tuple[str | None, str]:
     key = digest([name, hashlib.sha256(source.read_bytes()).hexdigest(), nvcc.version, run.gpu.arch])
     library = build_folder(key) / f"{name}.so"
     if library.is_file():
+        run.detail(f"{name}: build {key[:12]}: in the cache")
         return str(library), ""
     library.parent.mkdir(parents=True, exist_ok=True)
     partial = library.with_name(f".{os.getpid()}.{threading.get_ident()}.partial.so")

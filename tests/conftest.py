@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib.util
+import itertools
 import os
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,8 +28,24 @@ TOOLS = frozenset(
 )
 
 # Two busy cores make any deadline a coin toss; the seed is fixed, so that a failure can be seen again.
-hypothesis.settings.register_profile("kernel-ladder", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("kernel-ladder", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.load_profile("kernel-ladder")
+
+
+def pytest_configure() -> None:
+    """Heed Ctrl-C, here and in what tests start: whoever runs the tests in the background has it ignored; and let what
+    tests start find this Python first.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # The fakes are Python: this one, and not one that a version manager's shim looks for, ten times as slowly.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of every later search for garbage: it is large, and stays."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -34,6 +54,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("there is no NVIDIA GPU here")
     if item.get_closest_marker("nvcc") and not find_tool("nvcc"):
         pytest.skip("there is no nvcc here")
+    if item.get_closest_marker("nvcc") and not (shutil.which("g++") or os.environ.get("NVCC_CCBIN")):
+        pytest.skip("nvcc needs a C++ compiler, and there is no g++ here")
     if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed")
     if item.get_closest_marker("browser") and not browser():
@@ -62,16 +84,23 @@ def browser() -> str | None:
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
+_SUBPROCESS = {name: getattr(subprocess, name) for name in dir(subprocess) if not name.startswith("__")}
+_numbers = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def _guarded(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _guarded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test a cache of its own, and let only fakes stand in for the CUDA tools."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    base = request.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    # A folder for each of thousands of tests takes longer than most of them: it is made only where it is asked for.
+    asked = "tmp_path" in request.fixturenames
+    cache = request.getfixturevalue("tmp_path") / "cache" if asked else base / f"cache-of-{next(_numbers)}"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.setenv("NO_COLOR", "1")
     if any(request.node.get_closest_marker(mark) for mark in ("gpu", "nvcc", "tools")):
         return
     for name in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
-    base = request.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
 
     def popen(argv: Sequence[str], *args: Any, **kwargs: Any) -> subprocess.Popen[Any]:
         path = kwargs.get("env")
@@ -81,11 +110,7 @@ def _guarded(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
             pytest.fail(f"the test started the real {argv[0]}; use the `fakes` fixture, or mark the test", pytrace=True)
         return subprocess.Popen(argv, *args, **kwargs)
 
-    guarded = SimpleNamespace(
-        **{name: getattr(subprocess, name) for name in dir(subprocess) if not name.startswith("__")}
-    )
-    guarded.Popen = popen
-    monkeypatch.setattr(process, "subprocess", guarded)
+    monkeypatch.setattr(process, "subprocess", SimpleNamespace(**{**_SUBPROCESS, "Popen": popen}))
 
 
 class Fakes:

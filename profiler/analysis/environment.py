@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from profiler.analysis import formatting
 from profiler.analysis.own_times import METHOD_WORDS as OWN_WORDS
 from profiler.analysis.rundata import WHY_TEXT, RunData
+from profiler.analysis.taken_over import reused_text
 from profiler.controls import parse_row_name
 
 Pairs = tuple[tuple[str, str], ...]
@@ -138,7 +140,7 @@ def _method(data: RunData) -> tuple[str, ...]:
     if timing.get("warmup_ms"):
         lines.append(f"Warm-up: {timing['warmup_ms']} ms of the exact timed path.")
     if rows:
-        processes = len({r["process"] for r in rows})
+        processes = max(Counter(v for v, _ in {(r["variant"], r["process"]) for r in rows}).values())
         lines.append(
             "Intervals: 95 %, bootstrap of the median over interleaved samples, ratios over the same rounds where both "
             "were in all of them; "
@@ -194,6 +196,8 @@ def origins(data: RunData) -> Pairs:
     if "measured" in found:
         gpu = (data.manifest.get("gpu") or {}).get("name")
         pairs.append(("measured", f"taken in this run{f' on {gpu}' if gpu else ''}"))
+    if taken := reused_text(data.manifest):
+        pairs.append(("reused", taken.removeprefix("reused: ")))
     if "recorded" in found:
         pairs.append(("recorded", recorded_text(data.manifest.get("replay") or {})))
     if sources & {"ptxas", "sass"}:

@@ -12,6 +12,7 @@ from profiler.analysis.own_times import PROGRAM_WHY, OwnTime, own_ranks, own_tim
 from profiler.analysis.roofline import Limit, RoofUse, limit_of, roof_uses
 from profiler.analysis.rundata import TIMED_STATUSES, Row, RunData, Value
 from profiler.analysis.statistics import Interval, Sample, median_interval, quartile_spread, ratio_interval
+from profiler.analysis.taken_over import reused_from
 from profiler.frames import SKIPPED
 
 #: Two variants of one process differ by this share for reasons of their place in it (alignment, order); a ratio nearer
@@ -142,7 +143,7 @@ def _row(data: RunData, variant: Row, size: str, order: int, previous: str | Non
         status=status,
         reason=reason,
         verified=str(variant["verified"] or ""),
-        origin=str(variant["origin"] or "none"),
+        origin="reused" if time and reused_from(data.manifest, name, size) else str(variant["origin"] or "none"),
         is_baseline=is_baseline,
         time=time,
         why="" if time else PROGRAM_WHY if program and status in TIMED_STATUSES else _no_time(data, status, reason),

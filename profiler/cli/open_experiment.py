@@ -52,8 +52,9 @@ def check_one(text: str, bare: BareFlags) -> tuple[Exit, dict[str, Any]]:
         ],
         "sizes": list(experiment.size_keys),
     }
+    counts = ((len(experiment.variants), "variant"), (len(experiment.size_keys), "size"))
     stderr_console().print(
-        f"{experiment.path.name}: ok: {len(experiment.variants)} variants, {len(experiment.size_keys)} sizes",
+        f"{experiment.path.name}: ok: " + ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in counts),
         markup=False,
     )
     return Exit.OK, document

@@ -56,10 +56,16 @@ def run_experiment(
     replay: Annotated[str, typer.Option(help="auto, never, or a RUN to replay where there is no GPU.")] = "auto",
     resume: Annotated[str | None, typer.Option(help="Go on with an interrupted RUN.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Read no cache.")] = False,
+    reuse_times: Annotated[
+        bool, typer.Option("--reuse-times", help="Take times over from the newest run in which nothing differed.")
+    ] = False,
     processes: Annotated[int | None, typer.Option(min=1, help="Time in this many processes.")] = None,
     timeout: Annotated[
         float, typer.Option(min=1, help="Longest silence of a variant in one stage, in seconds.")
     ] = 120.0,
+    gpus: Annotated[
+        str | None, typer.Option(metavar="UUID|device=INDEX|1", help="The GPU to measure on; one of them.")
+    ] = None,
     lock_clocks: Annotated[
         bool, typer.Option("--lock-clocks", help="Lock the SM clock while measuring, release it after; may need root.")
     ] = False,
@@ -86,7 +92,9 @@ def run_experiment(
         bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")
     ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Show the command lines of children, and what caches held.")
+    ] = False,
 ) -> int:
     """Run experiments: build, analyse, verify, time, profile, report. Several experiments give one run each."""
     if schema:
@@ -107,6 +115,8 @@ def run_experiment(
         raise UsageError(f'--set {set_}: no such set, choose "ladder" or "full"')
     if clock_mhz is not None and not lock_clocks:
         raise UsageError("--clock-mhz says at which clock --lock-clocks holds the card", hint="add --lock-clocks")
+    if record and reuse_times:
+        raise UsageError("--record keeps what this run measured itself", hint="leave --reuse-times out")
     if resume is None and not experiments:
         raise UsageError("no experiment given", hint="run_experiment gemm_ladder.yaml")
     if resume is not None and experiments and len(experiments) > 1:
@@ -123,6 +133,9 @@ def run_experiment(
         timeout_s=timeout,
         record=record,
         quiet=quiet,
+        verbose=verbose,
+        reuse_times=reuse_times,
+        gpus=gpus,
         lock_clocks=lock_clocks,
         clock_mhz=clock_mhz,
         trace="trace" in chosen and bool(stages),
@@ -161,6 +174,9 @@ class Flags:
     timeout_s: float
     record: bool
     quiet: bool
+    verbose: bool
+    reuse_times: bool
+    gpus: str | None
     lock_clocks: bool
     clock_mhz: int | None
     trace: bool  #: asked for by name
@@ -192,7 +208,7 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
     from profiler.analysis.rundata import RunData
     from profiler.cli.open_experiment import locate_experiment, open_experiment
     from profiler.experiment import parse_experiment
-    from profiler.gpu import find_gpus
+    from profiler.gpu import choose_gpu, find_gpus
     from profiler.pipeline import Choice, execute
     from profiler.plan import make_run
     from profiler.problem_file import problem_class
@@ -208,8 +224,14 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
         if not flags.quiet:
             console.print(line, markup=False)
 
+    def detail(line: str) -> None:
+        if flags.verbose:
+            console.print(line, markup=False, style="dim")
+
+    process.watch(detail if flags.verbose else None)
+    resumed = None if flags.resume is None else RunDir.open(find(flags.runs_dir, flags.resume))
     gpus, gpu_problem = find_gpus()
-    gpu = gpus[0] if gpus else None
+    gpu = choose_gpu(gpus, flags.gpus or begun_on(resumed, gpus))
     settings = Settings(
         timeout_s=flags.timeout_s,
         only=flags.only,
@@ -218,13 +240,13 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
         processes=flags.processes,
         profile_set=flags.profile_set,
         gpu=gpu.uuid if gpu else "0",
+        reuse_times=flags.runs_dir if flags.reuse_times else None,
         lock_clocks=flags.lock_clocks,
         clock_mhz=flags.clock_mhz,
         trace=flags.trace,
     )
     if flags.lock_clocks and gpu is None:
         say("--lock-clocks: there is no GPU here, so there is nothing to lock")
-    resumed = None if flags.resume is None else RunDir.open(find(flags.runs_dir, flags.resume))
     if resumed is None:
         experiment = open_experiment(text, bare, quiet=flags.quiet)
     else:
@@ -242,7 +264,7 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
         recorded_arch=str(recording.manifest["arch"]) if recording else None,
         command=["run_experiment", *sys.argv[1:]],
     )
-    run = Run(experiment, problem_class(experiment.problem), directory, settings, toolchain, gpu, say)
+    run = Run(experiment, problem_class(experiment.problem), directory, settings, toolchain, gpu, say, detail)
     try:
         render = partial(render_into, shared_assets=flags.runs_dir / "assets" if flags.shared_assets else None)
         code = execute(run, Choice(flags.stages, recording, gpu_problem), render)
@@ -270,6 +292,12 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
     if flags.open:
         open_report(directory.path / "report.html", say)
     return code, document
+
+
+def begun_on(resumed: RunDir | None, gpus: Sequence[Gpu]) -> str | None:
+    """Return the UUID of the GPU that a run was begun on, where it is one of these."""
+    uuid = None if resumed is None else (resumed.manifest.get("gpu") or {}).get("uuid")
+    return uuid if any(gpu.uuid == uuid for gpu in gpus) else None
 
 
 def check_resumable(directory: RunDir, gpu: Gpu | None, stages: Sequence[str]) -> None:
@@ -303,6 +331,7 @@ def result_document(run: Run, code: Exit, rows: Sequence[LadderRow]) -> dict[str
         "wall": run.dir.manifest.get("wall"),
         "stages": run.dir.manifest["stages"],
         "replay": run.dir.manifest.get("replay"),
+        "reused_times": run.dir.manifest.get("reused_times"),
         "variants": [
             {k: row[k] for k in ("name", "dtype", "kind", "status", "reason", "verified", "origin")}
             for row in frames.rows_of(run.dir.frame("variants"))
@@ -314,6 +343,7 @@ def result_document(run: Run, code: Exit, rows: Sequence[LadderRow]) -> dict[str
 def print_result(run: Run, data: RunData, rows: Sequence[LadderRow]) -> None:
     """Print the ladder table, the verdict, and where the files are."""
     from profiler.analysis.ladder import verdict_lines
+    from profiler.analysis.taken_over import reused_text
     from profiler.cli.ladder_table import ladder_table
 
     console = stdout_console()
@@ -322,6 +352,8 @@ def print_result(run: Run, data: RunData, rows: Sequence[LadderRow]) -> None:
     if replayed:
         gpu = (replayed.get("gpu") or {}).get("name", "another GPU")
         console.print(f"no GPU here: times and counters were recorded on {gpu}, {replayed['date'][:10]}", markup=False)
+    if taken := reused_text(data.manifest):
+        console.print(taken, markup=False)
     for line in verdict_lines(data, rows):
         console.print(line, markup=False)
     for label, path in (

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from profiler import frames
+from profiler.analysis.taken_over import reused_times
 from profiler.errors import Exit, LadderError, UsageError
 from profiler.rundir import RunDir, find
 from profiler.suggest import near_match
@@ -103,6 +104,8 @@ def why_incomplete(run: RunDir) -> str:
     if elsewhere:
         origin = elsewhere[0]["origin"] or "none"
         return f"the times of {elsewhere[0]['name']} are not measured (origin {origin})" + _more(len(elsewhere))
+    if taken := reused_times(run.manifest):
+        return f"the times of {min(taken)} were taken over from an earlier run" + _more(len(taken))
     samples = run.frame("samples")
     timed = set(zip(samples["variant"], samples["size"], strict=True))
     skipped = run.manifest.get("skips") or {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from profiler.analysis.rundata import RunData
+from profiler.analysis.taken_over import reused_from
 from profiler.comparison.model import Verdict
 from profiler.frames import SKIPPED
 
@@ -66,4 +67,6 @@ def had(run: RunData, name: str, size: str) -> tuple[Had, str]:
         return (
             ("skipped", str(skipped[0]["reason"] or SKIPPED)) if skipped else ("not_measured", "no times at this size")
         )
+    if taken := reused_from(run.manifest, name, size):
+        return "not_measured", f"the times were taken over from {taken}, not measured in this run"
     return "measured", ""

@@ -11,6 +11,7 @@ from profiler.analysis.ladder import LadderRow, Verdict, verdict_lines, verdicts
 from profiler.analysis.own_times import own_ratio_text
 from profiler.analysis.rundata import RunData
 from profiler.analysis.statistics import Interval
+from profiler.analysis.taken_over import reused_text
 from reports.figures import ladder_figure, sizes_figure
 from reports.formatting import size_slug, slug
 
@@ -26,6 +27,7 @@ STATUS_MARKS = {
 ORIGIN_TEXT = {
     "measured": "measured",
     "recorded": "recorded",
+    "reused": "measured in an earlier run",
     "none": "not measured",
 }
 
@@ -83,6 +85,8 @@ def _origin(data: RunData, rows: Sequence[LadderRow]) -> str:
     if found == {"measured"}:
         gpu = (data.manifest.get("gpu") or {}).get("name")
         return f"{what}: measured{f' on {gpu}' if gpu else ' here'}."
+    if "reused" in found:
+        return f"{what}: measured in this run or an earlier one, as the column From says; {reused_text(data.manifest)}."
     if found:
         return f"{what}: measured or recorded, as the column From says."
     if any(row.own is not None for row in rows):

@@ -273,6 +273,8 @@ def pretended(machine: Machine) -> Machine:
 def test_all_tests_run_the_fast_ones_first_and_their_exit_code_counts(pretended: Machine) -> None:
     done = pretended.run("/bin/sh", str(ROOT / "scripts" / "test"))
     assert done.stdout.startswith("-m pytest -q tests/unit tests/cli")
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/**/test_*.py")}
+    assert folders == set(done.stdout.split()[3:])  # none is forgotten
     assert done.returncode == 4
 
 
@@ -301,7 +303,9 @@ def test_a_wheel_carries_the_kernels_and_the_experiments_once(tmp_path: Path) ->
     names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
     data = "profiler/_data"
     kernels = [f"{data}/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("kernels/**/*.cu")]
-    experiments = [f"{data}/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("experiments/*.yaml")]
+    beside = (path for path in ROOT.glob("experiments/*/**/*") if path.is_file() and "__pycache__" not in path.parts)
+    of_experiments = [*ROOT.glob("experiments/*.yaml"), *(path for path in beside if "recorded" not in path.parts)]
+    experiments = [f"{data}/{path.relative_to(ROOT).as_posix()}" for path in of_experiments]
     assert kernels
     assert experiments
     assert {*kernels, *experiments} <= set(names)

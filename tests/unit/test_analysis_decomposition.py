@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ CYCLES = st.one_of(st.just(0.0), st.floats(1e-6, 1e6))
 REASONS = st.dictionaries(st.sampled_from("abcdefgh"), CYCLES, min_size=1).filter(lambda found: sum(found.values()) > 0)
 
 
+@functools.cache
 def of_sample(name: str) -> RunData:
     """A sample report as a run: one variant a launch, all at one size."""
     raw = report(name)

@@ -348,5 +348,5 @@ def test_the_overhead_over_the_reader_is_small() -> None:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    best = min(module.measure(path, 1, quick=True)["ratio"] for _ in range(2))
-    assert best <= 2.0
+    ratios = (module.measure(path, 1, quick=True)["ratio"] for _ in range(3))
+    assert any(ratio <= 2.0 for ratio in ratios)  # a busy machine has a second and a third chance

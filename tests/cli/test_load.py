@@ -15,6 +15,7 @@ import pytest
 import profiler
 from profiler import frames
 from profiler.errors import LadderError, UsageError
+from tests import make_nsys
 from tests.unit.ncu_samples import LADDER, sample
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,14 +84,16 @@ def test_the_documented_examples_run(number: int, tmp_path: Path, monkeypatch: p
     example = EXAMPLES[number]
     if "gemm.ncu-rep" in example:
         shutil.copy(sample(LADDER), tmp_path / "gemm.ncu-rep")
+    if "app.sqlite" in example:
+        make_nsys.large(tmp_path / "app.sqlite", 200)
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     monkeypatch.chdir(tmp_path)
     found: dict[str, Any] = {}
     exec(compile(example, f"example {number}", "exec"), found)  # the example is the project's own text
-    result = found.get("medians", found.get("table", found.get("hot")))
+    result = next(found[name] for name in ("medians", "table", "hot", "longest") if name in found)
     assert len(result) > 0
     assert not result.isna().all().all() if isinstance(result, pd.DataFrame) else (result > 0).all()
 
 
-def test_there_are_three_examples() -> None:
-    assert len(EXAMPLES) == 3
+def test_there_are_four_examples() -> None:
+    assert len(EXAMPLES) == 4
