@@ -10,6 +10,17 @@
 
 namespace ladder {
 
+// Makes new barriers known to the other blocks of the cluster and to what counts bytes on them; a barrier of all threads
+// (of the cluster) must follow.
+__device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+// Arrives and adds bytes to what the phase waits for, by the calling thread, whichever it is: for code in which one thread
+// alone starts the copies.
+__device__ __forceinline__ void arrive_expecting_alone(uint32_t barrier, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+
 // Copies `bytes` (a multiple of 16, less than 2^20; both addresses on 16 bytes) and tells the barrier.
 __device__ __forceinline__ void bulk_copy(uint32_t shared, const void *global, uint32_t bytes, uint32_t barrier) {
     asm volatile(

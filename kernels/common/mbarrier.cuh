@@ -19,13 +19,10 @@ __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-// Makes new barriers known to the other blocks of the cluster and to what counts bytes on them; a barrier of all threads
-// (of the cluster) must follow.
-__device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-
-// The same, and what else was written to shared memory becomes known to the copy engine.
+// Makes new barriers known to the copy engine and to the other blocks of the cluster; a barrier of all threads (of the
+// cluster) must follow.
 __device__ __forceinline__ void publish_barriers() {
-    fence_barriers();
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
@@ -46,12 +43,6 @@ __device__ __forceinline__ void arrive_expecting(uint32_t barrier, uint32_t byte
         "@mine mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;\n}" ::"r"(barrier),
         "r"(bytes)
         : "memory");
-}
-
-// The same by the calling thread, whichever it is: for code in which one thread alone starts the copies.
-__device__ __forceinline__ void arrive_expecting_alone(uint32_t barrier, uint32_t bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-                 : "memory");
 }
 
 // Arrives at the barrier that lies at the same place in another block of the cluster (or in this one). The order is
