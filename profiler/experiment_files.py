@@ -71,6 +71,7 @@ def find_experiment(text: str) -> Path:
     if len(path.parts) == 1:
         candidates += [shipped / candidate.name for candidate in list(candidates)]
         candidates += [shipped / path.stem / f"{path.stem}{suffix}" for suffix in _SUFFIXES]  # with files of its own
+        candidates += [shipped / "tuning" / f"{path.stem}{suffix}" for suffix in _SUFFIXES]
     for candidate in candidates:
         if is_file(candidate):
             return candidate
@@ -85,7 +86,7 @@ def missing_experiment(path: Path) -> UsageError:
         return UsageError(f"{path} is a folder, not an experiment file", hint=hint)
     beside = _beside(path.parent, path.name, _SUFFIXES)
     folder = data_files.experiments()
-    own = [p for p in folder.glob("*/*") if p.stem == p.parent.name]
+    own = [p for p in folder.glob("*/*") if p.parent.name in (p.stem, "tuning")]
     shipped = [p.name for p in sorted([*folder.glob("*"), *own]) if p.suffix in _SUFFIXES]
     near = _near(path.name, [*beside, *shipped]) or _near(f"{path.name}.yaml", [*beside, *shipped])
     if near:

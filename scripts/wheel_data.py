@@ -19,7 +19,7 @@ class WheelData(BuildHookInterface):  # type: ignore[type-arg]
             *root.glob("experiments/*.yaml"),
             *(
                 file
-                for name in ("rmsnorm_quant", "system", "command_example")
+                for name in ("rmsnorm_quant", "system", "command_example", "tuning")
                 for file in root.glob(f"experiments/{name}/*.*")
             ),
         ]

@@ -286,6 +286,7 @@ def test_missing_files_and_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(here)
     assert find_experiment("gemm_ladder") == shipped / "gemm_ladder.yaml"
     assert find_experiment("gemm_ladder.yaml") == shipped / "gemm_ladder.yaml"
+    assert find_experiment("hopper_tuning") == shipped / "tuning" / "hopper_tuning.yaml"
     assert find_experiment("mine") == Path("mine.yml")
     assert find_experiment("./mine.yml") == Path("mine.yml")
     for text, hint in [
@@ -365,7 +366,7 @@ def test_no_value_in_place_of_another_gives_a_traceback(data: st.DataObject) -> 
 
 
 def test_shipped_experiments_are_good() -> None:
-    shipped = sorted(data_files.experiments().glob("*.yaml"))
+    shipped = sorted([*data_files.experiments().glob("*.yaml"), *data_files.experiments().glob("*/*.yaml")])
     for path in shipped:
         assert check_text(path.read_bytes(), path) == []
-    assert data_files.experiments().is_dir()
+    assert len(shipped) >= 25

@@ -23,7 +23,7 @@
 //          And with 132 blocks (1.004 and 1.017): a 256 x 128 tile 1.002 and 1.014; clusters of 1 x 2 0.993 and 0.993;
 //          of 2 x 2 0.846 and 0.936: at most 30 of them fit on 132 multiprocessors, whose groups are no multiples of
 //          4, so 5 and 18 rounds in place of 4 and 16; 256 x 192 0.924 and 1.000: 11 rounds of which 0.6 is empty.
-// Open     (unmeasured; hopper_tuning.yaml has the points)
+// Open     (unmeasured; experiments/tuning/hopper_tuning.yaml has the points)
 //          - ZIGZAG: k runs back in every other round. Of the 64 MB that a round reads at 8192, the next one needs half
 //            again, and what L2 still holds of it are the last values of k: read first, they hit. With an L2 that keeps
 //            the last 30, 40 or 50 MB, 870, 830 or 770 MB come from DRAM in place of 1020. At 4096, where a round's
