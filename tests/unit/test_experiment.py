@@ -274,6 +274,10 @@ def test_the_error_has_a_line_for_each_and_the_exit_code(tmp_path: Path, monkeyp
     assert str(caught.value).endswith("\n  2 errors; docs/experiment-file.md describes every key")
 
 
+def test_a_tuning_experiment_is_found_by_name() -> None:
+    assert find_experiment("hopper_tuning") == data_files.experiments() / "tuning" / "hopper_tuning.yaml"
+
+
 def test_missing_files_and_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = tmp_path / "shipped"
     shipped.mkdir()
@@ -286,7 +290,6 @@ def test_missing_files_and_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(here)
     assert find_experiment("gemm_ladder") == shipped / "gemm_ladder.yaml"
     assert find_experiment("gemm_ladder.yaml") == shipped / "gemm_ladder.yaml"
-    assert find_experiment("hopper_tuning") == shipped / "tuning" / "hopper_tuning.yaml"
     assert find_experiment("mine") == Path("mine.yml")
     assert find_experiment("./mine.yml") == Path("mine.yml")
     for text, hint in [
