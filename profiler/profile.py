@@ -46,6 +46,7 @@ class Collected:
     failures: dict[Pair, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     reports: dict[str, str] = field(default_factory=dict)  #: file in raw/ -> sha256
+    seconds: float = 0.0  #: that ncu ran
 
     def absorb(self, other: Collected) -> None:
         """Take over what another process gave."""
@@ -55,6 +56,7 @@ class Collected:
         } | other.failures
         self.remarks += other.remarks
         self.reports |= other.reports
+        self.seconds += other.seconds
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def _profile(run: Run, ncu: Tool, pairs: Sequence[Pair]) -> None:
         "passes": _passes([*kept.values(), *result.profiles.values()]),
         "reports": result.reports,
         "profiled": len(result.profiles),
+        "ncu_seconds": round(result.seconds, 3),
         "reused": len(kept),
     }
     if result.remarks:
@@ -206,7 +209,7 @@ def _collect(run: Run, plan: Plan, pairs: Sequence[Pair], stem: str) -> Collecte
                 "other", f"ncu did not end within {timeout:.0f} s",
                 "replay cannot profile kernels that wait for one another; raise --timeout", (), 124,
             )  # fmt: skip
-        result = Collected(outcome)
+        result = Collected(outcome, seconds=done.seconds)
         if not outcome.final:
             _read_result(run, plan, report, ranges, result, folder)
         told = _told_failures(spec.with_suffix(".status"))

@@ -126,6 +126,7 @@ def test_one_process_for_all_and_launches_by_range_name(bench: Callable[..., Ben
     assert note["outcome"] == "ok"
     assert note["passes"] == 26
     assert note["reports"] == {"profile.ncu-rep": "sha"}
+    assert note["ncu_seconds"] > 0
     assert (note["cache_control"], note["clock_control"], note["set"]) == ("all", "none", "ladder")
     assert note["ncu_version"] == "2025.3.1.0"
     assert (note["profiled"], note["reused"]) == (3, 0)
@@ -179,6 +180,7 @@ def test_profiles_are_reused_and_only_the_missing_pairs_are_made(bench: Callable
     assert len(b.profiled()) == 1
     assert {name: frames.rows_of(b.run.dir.frame(name)) for name in profile_cache.FRAMES} == first
     assert (b.note["profiled"], b.note["reused"], b.note["passes"]) == (0, 2, 26)
+    assert b.note["ncu_seconds"] == 0  # nothing was started
 
     b.again()
     rows = frames.rows_of(b.run.dir.frame("variants"))

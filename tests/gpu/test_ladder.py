@@ -45,6 +45,11 @@ def test_a_cold_ladder_takes_four_minutes_at_most_and_little_of_it_is_ours(ladde
     assert Path(ladder["report"]).is_file()
 
 
+def test_profiling_costs_little_beyond_ncu_itself(ladder: dict[str, Any]) -> None:
+    manifest = RunDir.open(Path(ladder["run"])).manifest
+    assert manifest["stages"]["profile"]["seconds"] <= 1.15 * manifest["profile"]["ncu_seconds"]
+
+
 def test_the_rungs_reach_their_figures(ladder: dict[str, Any]) -> None:
     reached = {row["variant"]: row["ratio"] for row in ladder["ladder"] if row["size"] == SIZE}
     short = {name: reached[name] for name, least in AT_LEAST.items() if reached[name] < least}
