@@ -68,8 +68,10 @@ class Project:
         (self.folder / "made.yaml").write_text(head + variants, encoding="utf-8")
         code = run_experiment.main(["made.yaml", "--json", "--stages", "build,verify,time,profile", *flags])
         said = self.capsys.readouterr()
-        runs = sorted((self.folder / "runs" / "made").glob("*/manifest.json"))
-        return code, json.loads(said.out) if said.out.strip() else {}, said.err, RunDir.open(runs[-1].parent)
+        document = json.loads(said.out) if said.out.strip() else {}
+        made = [*(self.folder / "runs" / "made").glob("*/manifest.json")]
+        newest = max(made, key=lambda path: path.stat().st_mtime_ns)  # names of one second sort by chance
+        return code, document, said.err, RunDir.open(newest.parent)
 
 
 @pytest.fixture
