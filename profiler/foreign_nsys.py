@@ -123,16 +123,8 @@ def _is_sqlite(path: Path) -> bool:
 
 def _check_report(path: Path) -> None:
     """Say at once what is no report, before any tool is started for it."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(64)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    if not head:
-        raise UsageError(f"{path.name} is empty")
-    if head.startswith(b"version https://git-lfs"):
-        raise UsageError(f"{path.name} is a git-LFS pointer, not the file itself; run `git lfs pull`")
+    from profiler.nsys_export import head_of
+
+    head = head_of(path, 64)
     if head.startswith(b"NVR\0"):
         raise UsageError(f"{path.name} is a report of Nsight Compute under another name; call it .ncu-rep")

@@ -38,22 +38,28 @@ def read_export(path: Path) -> Export:
     return nsys.read(columns)
 
 
-def check(path: Path) -> None:
-    """Raise ``UsageError`` for a file that is no SQLite file, or only the beginning of one."""
+def head_of(path: Path, count: int) -> bytes:
+    """Return the first bytes of a file; ``UsageError`` where it is absent, a folder, unreadable, empty or a pointer."""
     try:
-        size = path.stat().st_size
         with path.open("rb") as file:
-            head = file.read(100)
+            head = file.read(count)
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise UsageError(f"{path} is a folder, not a file of Nsight Systems") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    if not size:
+    if not head:
         raise UsageError(f"{path.name} is empty")
     if head.startswith(b"version https://git-lfs"):
         raise UsageError(f"{path.name} is a git-LFS pointer, not the file itself; run `git lfs pull`")
+    return head
+
+
+def check(path: Path) -> None:
+    """Raise ``UsageError`` for a file that is no SQLite file, or only the beginning of one."""
+    head = head_of(path, 100)
+    size = path.stat().st_size
     if not head.startswith(_MAGIC):
         what = "text" if b"\0" not in head and head.isascii() else "something else"
         raise UsageError(

@@ -90,6 +90,10 @@ class Problem:
     options: ClassVar[Mapping[str, tuple[str, ...]]] = {}  #: option -> allowed values, the first is the default
     dtypes: ClassVar[tuple[str, ...]] = ()  #: the contracts it is defined for
     args: ClassVar[tuple[Arg | Scalar, ...]] = ()
+    distributions: ClassVar[tuple[str, ...]] = (
+        "normal",
+        "uniform",
+    )  #: what ``init.distribution`` may be; default first
     #: What every size must satisfy, such as ``("K <= N",)``, in the language of a variant's ``requires``.
     requires: ClassVar[tuple[str, ...]] = ()
     #: Whether references may hold NaN and infinities, which an output must then match (NaN with NaN, sign by sign).
@@ -112,6 +116,14 @@ class Problem:
             if isinstance(arg, Scalar) and arg.name == name:
                 return arg.value[contract] if isinstance(arg.value, Mapping) else arg.value
         raise KeyError(f"{cls.__name__} has no scalar {name!r}")
+
+    @classmethod
+    def distribution(cls, init: Mapping[str, Any]) -> str:
+        """Return the distribution that ``init`` names, the first where it names none; ``ValueError`` for another's."""
+        named = str(init.get("distribution", cls.distributions[0]))
+        if named not in cls.distributions:
+            raise ValueError(f"{cls.name} has no distribution {named!r}")
+        return named
 
     @classmethod
     def flops(cls, dims: Mapping[str, int]) -> int | None:

@@ -46,18 +46,18 @@ class Prediction:
 
 def predictions(data: RunData) -> list[Prediction]:
     """Return every prediction of a run, in the order of its variants."""
+    said: dict[str, dict[str, float]] = {}
+    for row in data.rows.get("metrics", ()):
+        metric = str(row["metric"])
+        if metric.startswith(PREDICTION) and row["value"] is not None:
+            said.setdefault(str(row["variant"]), {})[metric.removeprefix(PREDICTION)] = float(row["value"])
     found = []
-    for variant in data.variants:
-        name = str(variant["name"])
-        rows = {str(row["metric"]): row for row in data.rows.get("metrics", ()) if row["variant"] == name}
-        said = {m.removeprefix(PREDICTION): row for m, row in rows.items() if m.startswith(PREDICTION)}
-        if not said:
+    for name in (str(variant["name"]) for variant in data.variants):
+        if name not in said:
             continue
         first = next(iter(kernels(data, name, profiled_size(data, name))), None)
-        for metric, row in said.items():
-            if row["value"] is not None:
-                counted = _counted(first, metric)
-                found.append(Prediction(name, metric, LABELS.get(metric, metric), float(row["value"]), counted))
+        for metric, predicted in said[name].items():
+            found.append(Prediction(name, metric, LABELS.get(metric, metric), predicted, _counted(first, metric)))
     return found
 
 

@@ -9,13 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from profiler.analysis import formatting
 from profiler.analysis.rundata import APART, Row, RunData
-from profiler.comparison.model import CodeIdentity, Reason, RowComparison, Settings, Verdict
+from profiler.comparison.model import CodeIdentity, Noise, Reason, RowComparison, Settings, Verdict
 from profiler.comparison.samples import Side, side_of
-from profiler.comparison.statistics import least_effect, only_the_clock
+from profiler.comparison.statistics import Difference, least_effect, only_the_clock, t_quantile
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,26 @@ class Measured:
             self.variant, self.size, self.dtype, verdict, reason, words,
             before=times[0], after=times[1], identity=self.identity, notes=self.notes,
         )  # fmt: skip
+
+    def judged(
+        self, found: Difference, floor: tuple[float, float], noise: Noise, settings: Settings, **more: Any
+    ) -> RowComparison:
+        """Return a row that is still open, with its ratio and what the interval and the noise floor allow to say.
+
+        ``floor`` is the error of one side's log time and the degrees of freedom behind it, for the sides' intervals.
+        """
+        error, quantile = floor[0], t_quantile(0.95, floor[1])
+        delta = self.delta(settings)
+        return replace(
+            self.bare("inconclusive", "", "noise"),
+            ratio=found.estimate(1 - settings.alpha_flag),
+            detectable=found.detectable(settings.alpha_flag, delta),
+            min_effect=math.expm1(delta),
+            noise=noise,
+            before=self.before.times(error, quantile),
+            after=self.after.times(error, quantile),
+            **more,
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from profiler.comparison.measured import (
 )
 from profiler.comparison.model import CONFIRMATION_BASE, Design, Noise, RowComparison, Settings, Verdict
 from profiler.comparison.noise import Entry, NoiseTable, pair_entry
-from profiler.comparison.statistics import Judgement, holm, judge, t_quantile
+from profiler.comparison.statistics import Judgement, holm, judge
 
 #: Two processes a side say little of processes; both sides in one process share what differs between them.
 _FEWEST_PAIRS = {"two_process": 3, "in_process": 1, "stored": 3}
@@ -113,22 +113,11 @@ def ledger_entries(items: Sequence[Measured], settings: Settings, design: Design
 
 def _row(one: _Judged, adjusted: float | None, settings: Settings) -> RowComparison:
     item, judgement, pooled = one.item, one.judgement, one.judgement.pooled
-    delta = item.delta(settings)
     process = max(one.noise.sd, pooled.se * math.sqrt(pooled.count)) / math.sqrt(2)
-    quantile = t_quantile(0.95, pooled.df)
-    row = replace(
-        item.bare("inconclusive", "", "noise"),
-        ratio=pooled.estimate(1 - settings.alpha_flag),
-        p=judgement.p,
-        p_holm=adjusted,
-        detectable=pooled.detectable(settings.alpha_flag, delta),
-        min_effect=math.expm1(delta),
-        noise=one.noise,
-        pairs=pooled.count,
-        stage=judgement.stage,
-        before=item.before.times(process, quantile),
-        after=item.after.times(process, quantile),
-    )
+    row = item.judged(
+        pooled, (process, pooled.df), one.noise, settings,
+        p=judgement.p, p_holm=adjusted, pairs=pooled.count, stage=judgement.stage,
+    )  # fmt: skip
     if adjusted is None:
         return replace(row, verdict="unchanged", reason="", words=f"the same code: {item.identity.words}".rstrip(": "))
     if judgement.outcome in ("flagged", "candidate"):

@@ -28,7 +28,7 @@ from profiler.comparison.measured import (
 )
 from profiler.comparison.model import Noise, RowComparison, Settings, Verdict
 from profiler.comparison.noise import Entry, NoiseTable, session_entries
-from profiler.comparison.statistics import Difference, holm, seen, t_quantile
+from profiler.comparison.statistics import Difference, holm, seen
 
 
 @dataclass(frozen=True)
@@ -90,20 +90,10 @@ def ledger_entries(
 def _row(one: _Judged, adjusted: float | None, controls: Controls, settings: Settings) -> RowComparison:
     item, found, noise = one.item, one.found, one.noise
     delta = item.delta(settings)
-    process = noise.sd / math.sqrt(2)
-    quantile = t_quantile(0.95, noise.df)
-    row = replace(
-        item.bare("inconclusive", "", "noise"),
-        ratio=found.estimate(1 - settings.alpha_flag),
-        p=found.p,
-        p_holm=adjusted,
-        detectable=found.detectable(settings.alpha_flag, delta),
-        min_effect=math.expm1(delta),
-        noise=noise,
-        before=item.before.times(process, quantile),
-        after=item.after.times(process, quantile),
-        corrected_by=math.exp(controls.drift),
-    )
+    row = item.judged(
+        found, (noise.sd / math.sqrt(2), noise.df), noise, settings,
+        p=found.p, p_holm=adjusted, corrected_by=math.exp(controls.drift),
+    )  # fmt: skip
     if item.identity.code == "same":
         words = f"the same code: {item.identity.words}".rstrip(": ")
         if seen(found, settings.alpha_flag, delta) and clock_alone(item, item.log_ratio):

@@ -36,9 +36,7 @@ class Copy(Problem):
         """Return x: standard normal, or uniform in [-1, 1]."""
         import torch
 
-        distribution = init.get("distribution", "normal")
-        if distribution not in cls.distributions:
-            raise ValueError(f"copy has no distribution {distribution!r}")
+        distribution = cls.distribution(init)
         generator = torch.Generator(device=device).manual_seed(seed)
         x = torch.empty(dims["N"], dtype=torch.float32, device=device)
         if distribution == "normal":

@@ -68,9 +68,7 @@ class Gemm(Problem):
         """Return A and B: standard normal, or uniform in [-1, 1]; drawn in float32, rounded to the contract's type."""
         import torch
 
-        distribution = init.get("distribution", "normal")
-        if distribution not in cls.distributions:
-            raise ValueError(f"gemm has no distribution {distribution!r}")
+        distribution = cls.distribution(init)
         generator = torch.Generator(device=device).manual_seed(seed)
         found: Tensors = {}
         for arg in cls.tensors(In):

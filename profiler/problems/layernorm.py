@@ -54,9 +54,7 @@ class LayerNorm(Problem):
         """Return x, w and b, drawn in float32 and rounded to the contract's type."""
         import torch
 
-        distribution = init.get("distribution", "normal")
-        if distribution not in cls.distributions:
-            raise ValueError(f"layernorm has no distribution {distribution!r}")
+        distribution = cls.distribution(init)
         generator = torch.Generator(device=device).manual_seed(seed)
         x = draw((dims["T"], dims["N"]), distribution, generator)
         if distribution == "offset":

@@ -51,9 +51,7 @@ class MeanFilter(Problem):
         """
         import torch
 
-        distribution = init.get("distribution", "normal")
-        if distribution not in cls.distributions:
-            raise ValueError(f"mean_filter has no distribution {distribution!r}")
+        distribution = cls.distribution(init)
         generator = torch.Generator(device=device).manual_seed(seed)
         x = torch.empty(dims["H"], dims["W"], dtype=torch.float32, device=device)
         if distribution == "uniform":

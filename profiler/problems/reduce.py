@@ -37,9 +37,7 @@ class _Reduce(Problem):
         """Return x in float32, as the class says for each distribution."""
         import torch
 
-        distribution = init.get("distribution", "normal")
-        if distribution not in cls.distributions:  # type: ignore[attr-defined]
-            raise ValueError(f"{cls.__name__} has no distribution {distribution!r}")
+        distribution = cls.distribution(init)
         generator = torch.Generator(device=device).manual_seed(seed)
         shape = (dims["M"], dims["N"])
         if distribution == "uniform":

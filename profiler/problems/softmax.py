@@ -52,9 +52,7 @@ class Softmax(Problem):
         """Return x, drawn in float32 and rounded to the contract's type."""
         import torch
 
-        distribution = init.get("distribution", "normal")
-        if distribution not in cls.distributions:
-            raise ValueError(f"softmax has no distribution {distribution!r}")
+        distribution = cls.distribution(init)
         generator = torch.Generator(device=device).manual_seed(seed)
         x = draw((dims["T"], dims["N"]), distribution, generator)
         if distribution == "special":

@@ -55,9 +55,7 @@ class TopK(Problem):
         """
         import torch
 
-        distribution = init.get("distribution", "normal")
-        if distribution not in cls.distributions:
-            raise ValueError(f"topk has no distribution {distribution!r}")
+        distribution = cls.distribution(init)
         generator = torch.Generator(device=device).manual_seed(seed)
         x = torch.empty(dims["B"], dims["N"], dtype=torch.float32, device=device)
         if distribution in ("equal", "nan"):

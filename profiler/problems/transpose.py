@@ -33,9 +33,7 @@ class Transpose(Problem):
         """Return A: standard normal, uniform in [0, 1), or normal with NaN in every 101st place."""
         import torch
 
-        distribution = init.get("distribution", "normal")
-        if distribution not in cls.distributions:
-            raise ValueError(f"transpose has no distribution {distribution!r}")
+        distribution = cls.distribution(init)
         generator = torch.Generator(device=device).manual_seed(seed)
         made = torch.rand if distribution == "uniform" else torch.randn
         a = made((dims["M"], dims["N"]), generator=generator, device=device, dtype=torch.float32)
