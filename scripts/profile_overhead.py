@@ -5,7 +5,8 @@
 RUN is a finished run directory of this machine (its builds are still in the cache). Alternately starts, each from
 nothing: the product's profiling stage in a process of its own, with empty caches of profiles and metric names,
 and a bare ``ncu`` of the same program, launches and metrics. Prints the ratios: of the stage alone, and of its process
-with imports and the probing of tools. ``--without`` leaves a variant out of both.
+with imports and the probing of tools. ``--without`` leaves a variant out of both. ``--bare-only`` starts the bare ncu
+alone, and holds it against the stage as the run itself had it, from its manifest: half the time of a pair.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("run", type=Path)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--without", action="append", default=[], metavar="VARIANT")
+    parser.add_argument("--bare-only", action="store_true", help="take the stage's time from the run's manifest")
     parser.add_argument("--stage-once", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--write-bare", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -36,12 +38,15 @@ def main() -> int:
         return stage_once(chosen.run, chosen.without)
     if chosen.write_bare:
         return write_bare(chosen.run, chosen.write_bare, chosen.without)
-    return compare(chosen.run, chosen.pairs, chosen.without)
+    if chosen.bare_only and chosen.without:
+        parser.error("the run's own stage profiled every variant: --bare-only takes no --without")
+    return compare(chosen.run, 1 if chosen.bare_only else chosen.pairs, chosen.without, chosen.bare_only)
 
 
-def compare(run: Path, pairs: int, without: list[str]) -> int:
+def compare(run: Path, pairs: int, without: list[str], bare_only: bool) -> int:
     """Time both, alternating; print a line a pair and the ratio of medians."""
     from profiler import process
+    from profiler.rundir import RunDir
 
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     process_s, stage, bare = [], [], []
@@ -54,6 +59,15 @@ def compare(run: Path, pairs: int, without: list[str]) -> int:
         if done.returncode:
             sys.exit(done.output)
         argv = json.loads((folder / "argv.json").read_text())
+        if bare_only:
+            started = time.monotonic()
+            done = process.run(argv, timeout=600, env=env)
+            if done.returncode:
+                sys.exit(done.output)
+            bare.append(time.monotonic() - started)
+            own = RunDir.open(run).manifest["stages"]["profile"]["seconds"]
+            print(f"the run's profiling stage {own:.2f} s / bare ncu {bare[0]:.2f} s = {own / bare[0]:.3f}")
+            return 0
         for index in range(pairs):
             copy = folder / f"run{index}"
             shutil.copytree(run, copy)
