@@ -31,7 +31,7 @@ static_assert(BLOCK_M * BLOCK_N <= 1024, "a block has at most 1024 threads");
 constexpr int kUnroll = UNROLL;  // a pragma takes no macro
 static_assert(BLOCK_N % 32 == 0, "the lanes of a warp share a row");
 
-__global__ void __launch_bounds__(BLOCK_M *BLOCK_N)
+__global__ void __launch_bounds__(BLOCK_M *BLOCK_N, 1)
     coalesced(const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C, int64_t M, int N, int K,
               int blocks_m) {
     const int64_t row = int64_t(blockIdx.x % blocks_m) * BLOCK_M + threadIdx.y;

@@ -1,0 +1,94 @@
+// The choice by the length of a row: a warp, a block, or a cluster, all in registers (vector_rows).
+//
+// Blocks that stay (persistent_rows) have no place in it. They move a row through shared memory by bulk copies, and those
+// copy at 0.92 of what plain accesses do; and what a block does between two rows (one exchange, at which all wait for all)
+// takes the same time for a short row as for a long one, with one or two blocks a multiprocessor to hide it.
+#pragma once
+#include <new>
+
+#include "vector_rows.cuh"
+
+#ifndef WARP_MOST
+#define WARP_MOST 1024
+#endif
+#ifndef BLOCK_MOST
+#define BLOCK_MOST 16384
+#endif
+#ifndef ROWS
+#define ROWS 0
+#endif
+
+namespace ladder {
+
+static_assert(WARP_MOST <= kWarpColumns && BLOCK_MOST <= kBlockColumns, "more than registers hold");
+static_assert(ROWS >= 0 && ROWS <= 2, "rows a cluster; 0: as many as pay");
+
+constexpr int kHalfThreads = kMostThreads / 2;  // two blocks a multiprocessor: one loads while another reduces
+
+// Rows that a cluster takes together. Two halve what is read of w and b, which a long row finds in L2, not in L1: beside x
+// and y that is twice as much again for LayerNorm. In BF16 they are what it takes to fill the registers.
+template <class Element, bool kCentred>
+constexpr int kClusterRows = ROWS > 0                           ? ROWS
+                             : kCentred || sizeof(Element) == 2 ? 2
+                                                                : 1;
+
+struct SizePlan {
+    RowShape shape;  // of a cluster; no blocks: a warp or a block takes a row
+    int rows;
+};
+
+template <class Element, bool kCentred, int kWidth>
+SizePlan plan_by_size(int64_t N) {
+    if (N <= BLOCK_MOST) return {{0, 0, 0}, 1};
+    if constexpr (kWidth > 1 && kClusterRows<Element, kCentred> > 1) {
+        constexpr int kRows = kClusterRows<Element, kCentred>, kEachColumns = kColumns<Element, kRows>;
+        constexpr int64_t kPart = kHalfThreads * kEachColumns;
+        const RowShape shape = cluster_shape(N, kWidth, kPart, kEachColumns, kMostBlocks);
+        if (cluster_fits<Element, kCentred, kWidth, kRows>(shape)) return {shape, kRows};
+    }
+    // 512 threads a block as long as 8 blocks are enough, then 1024.
+    const int64_t part = N <= kPortableBlocks * kHalfThreads * kEach ? kHalfThreads * kEach : kBlockColumns;
+    return {cluster_shape(N, kWidth, part, kEach, kPortableBlocks), 1};
+}
+
+// Whether rows can be accessed in vectors of 16 bytes.
+template <class Element>
+bool in_vectors(const Element *x, const Element *w, const Element *b, const Element *y, int64_t N) {
+    return rows_aligned(x, y, N) && rows_aligned(w, b, N);
+}
+
+template <class Element, bool kCentred>
+cudaError_t prepare_by_size(const Element *x, const Element *w, const Element *b, const Element *y, int64_t N,
+                            void **plan) {
+    auto *made = new (std::nothrow) SizePlan;
+    if (made == nullptr) return cudaErrorMemoryAllocation;
+    *made = in_vectors(x, w, b, y, N) ? plan_by_size<Element, kCentred, kVector<Element>>(N)
+                                      : plan_by_size<Element, kCentred, 1>(N);
+    *plan = made;
+    return cudaSuccess;
+}
+
+template <class Element, bool kCentred, int kWidth>
+cudaError_t launch_planned(const SizePlan &plan, const Element *x, const Element *w, const Element *b, Element *y,
+                           int64_t T, int64_t N, float eps, cudaStream_t stream) {
+    if (N <= WARP_MOST) return launch_vector_rows<Element, kCentred, kWidth, kWarp>(x, w, b, y, T, N, eps, stream);
+    if (plan.shape.blocks == 0)
+        return launch_vector_rows<Element, kCentred, kWidth, kBlock>(x, w, b, y, T, N, eps, stream);
+    if constexpr (kWidth > 1 && kClusterRows<Element, kCentred> > 1) {
+        constexpr int kRows = kClusterRows<Element, kCentred>;
+        if (plan.rows == kRows)
+            return launch_cluster_rows<Element, kCentred, kWidth, kRows>(plan.shape, x, w, b, y, T, N, eps, stream);
+    }
+    return launch_cluster_rows<Element, kCentred, kWidth, 1>(plan.shape, x, w, b, y, T, N, eps, stream);
+}
+
+template <class Element, bool kCentred>
+cudaError_t launch_by_size(const SizePlan &plan, const Element *x, const Element *w, const Element *b, Element *y,
+                           int64_t T, int64_t N, float eps, cudaStream_t stream) {
+    if (T == 0 || N == 0) return cudaSuccess;
+    if (in_vectors(x, w, b, y, N))
+        return launch_planned<Element, kCentred, kVector<Element>>(plan, x, w, b, y, T, N, eps, stream);
+    return launch_planned<Element, kCentred, 1>(plan, x, w, b, y, T, N, eps, stream);
+}
+
+}  // namespace ladder
