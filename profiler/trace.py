@@ -88,13 +88,13 @@ def with_nsys(run: Run, nsys: Tool, pairs: Sequence[Pair], stem: str = "trace") 
     result = Traced("nsys", nsys.version)
     with tempfile.TemporaryDirectory(prefix="kernel-ladder-") as scratch:
         folder = Path(scratch)
-        spec, timeout = _write_spec(run, pairs, folder)
-        env = _environment(run, folder)
+        spec, timeout = write_spec(run, pairs, folder)
+        env = bare_environment(run, folder)
         began = time.monotonic()
         output = folder / "trace"
         try:
             done = process.run(
-                profile_argv(nsys.path, [*_program(), str(spec)], output),
+                profile_argv(nsys.path, [*program_argv(), str(spec)], output),
                 timeout=timeout,
                 env=env,
                 cwd=folder,
@@ -134,13 +134,13 @@ def with_cupti(run: Run, pairs: Sequence[Pair]) -> Traced:
     result = Traced("cupti")
     with tempfile.TemporaryDirectory(prefix="kernel-ladder-") as scratch:
         folder = Path(scratch)
-        spec, timeout = _write_spec(run, pairs, folder)
+        spec, timeout = write_spec(run, pairs, folder)
         target = folder / "trace.json"
         began = time.monotonic()
         try:
             done = process.run(
-                [*_program(), str(spec), "--cupti", str(target)], timeout=timeout, env=_environment(run, folder),
-                cwd=folder, label="trace",
+                [*program_argv(), str(spec), "--cupti", str(target)],
+                timeout=timeout, env=bare_environment(run, folder), cwd=folder, label="trace",
             )  # fmt: skip
         except process.ToolMissing as error:
             result.trouble = Trouble(f"Python cannot be started: {str(error).rpartition(': ')[2]}")
@@ -204,7 +204,8 @@ def _cut(run: Run, pairs: Sequence[Pair], result: Traced, frame: pd.DataFrame) -
         result.trouble = Trouble("the trace holds no launch of a variant" + (f": {told}" if told else ""))
 
 
-def _write_spec(run: Run, pairs: Sequence[Pair], folder: Path) -> tuple[Path, float]:
+def write_spec(run: Run, pairs: Sequence[Pair], folder: Path) -> tuple[Path, float]:
+    """Write what the traced program reads; return its path, and how many seconds the program may take."""
     from profiler.worker.spec import profile_spec
 
     timeout = min(_LONGEST_S, run.settings.timeout_s * len(pairs) + AFTER_S)
@@ -214,11 +215,12 @@ def _write_spec(run: Run, pairs: Sequence[Pair], folder: Path) -> tuple[Path, fl
     return spec, timeout
 
 
-def _program() -> list[str]:
+def program_argv() -> list[str]:
+    """Return the command line of the traced program, less its specification."""
     return [sys.executable, "-P", "-m", _PROGRAM]
 
 
-def _environment(run: Run, folder: Path) -> dict[str, str]:
+def bare_environment(run: Run, folder: Path) -> dict[str, str]:
     """A bare environment: an export holds all of it. Triton keeps its cache, so that nothing is compiled again."""
     from profiler.worker_session import worker_env
 
