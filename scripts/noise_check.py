@@ -2,7 +2,8 @@
 
     scripts/noise_check.py --output noise.parquet                # needs a GPU; ends after about 165 s
     scripts/noise_check.py --in-process --output noise.parquet   # the same with both sides in one process
-    scripts/noise_check.py --replay noise.parquet                # judges stored samples again, anywhere
+    scripts/noise_check.py --length 500 --output long.parquet    # kernels of one length only
+    scripts/noise_check.py --replay noise.parquet long.parquet   # judges stored samples again, anywhere
 
 Many variants of one kernel of known length (``scripts/noise/delay.cu``) are measured as ``compare_runs --remeasure``
 measures: pairs of processes in ABBA order, three to nine of them, fresh pairs where a change shows. Most are the same
@@ -170,15 +171,16 @@ def steps_of(length_us: int) -> int:
     return round((length_us - LAUNCH_US) * CLOCK_GHZ * 1e3 / STEP_CYCLES / 8) * 8
 
 
-def planned(scale: float) -> list[tuple[str, int, int]]:
-    """Return (row, length, slow-down in thousandths) of every row."""
+def planned(scale: float, length_us: int | None = None) -> list[tuple[str, int, int]]:
+    """Return (row, length, slow-down in thousandths) of every row, or of those of one length."""
     rows = [(f"same {us}us {i:04d}", us, 0) for us, count in SAME.items() for i in range(max(1, round(count * scale)))]
-    return rows + [
+    rows += [
         (f"slower by {permille / 10:g}% {us}us {i:04d}", us, permille)
         for us, trials in TRIALS.items()
         for permille in PERMILLES
         for i in range(max(1, round(trials * min(scale, 1.0))))
     ]
+    return [row for row in rows if length_us in (None, row[1])]
 
 
 def sides_of(rows: Sequence[tuple[str, int, int]], samples: int) -> tuple[Side, Side]:
@@ -187,7 +189,7 @@ def sides_of(rows: Sequence[tuple[str, int, int]], samples: int) -> tuple[Side, 
         "delay_problem.py:Delay",
         HERE / "delay_problem.py",
         {},
-        tuple({"N": THREADS, "STEPS": steps_of(us)} for us in SAME),
+        tuple({"N": THREADS, "STEPS": steps_of(us)} for us in SAME if us in {length for _, length, _ in rows}),
         (),
         {"seed": 0},
     )
@@ -264,7 +266,7 @@ class Measuring:
 def measure(args: argparse.Namespace, path: Path) -> bool:
     """Measure all rows on this card into ``path``; return whether it came to its end, and was not interrupted."""
     card, settings = the_card(), Settings()
-    rows = planned(args.scale)
+    rows = planned(args.scale, args.length)
     before, after = sides_of(rows, args.samples)
     names = [name for name, _, _ in rows]
     merged = merge(before, after, "noise_check", samples=args.samples, present=(names, names))
@@ -348,9 +350,10 @@ def print_facts(rows: int, judged: int, confirmed: int, facts: Mapping[str, Any]
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure or replay, print the tables, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="judge these samples; measure nothing")
+    parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="judge these samples; measure nothing")
     parser.add_argument("--output", type=Path, metavar="FILE", help="keep the samples here")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="of a row in one process (default %(default)s)")
+    parser.add_argument("--length", type=int, choices=sorted(SAME), metavar="US", help="kernels of one length only")
     parser.add_argument("--scale", type=float, default=1.0, help="so much of the plan (default %(default)s)")
     parser.add_argument(
         "--budget-s", type=float, default=BUDGET_S, metavar="S", help="seconds that it may take (default %(default)g)"
@@ -358,30 +361,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--in-process", action="store_true", help="both sides in one process, on the same buffers")
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
-        path, whole_file = args.replay or args.output or Path(folder) / "noise.parquet", True
-        if args.replay is None:
-            args.command = command_of(args)
-            earlier = signal.signal(signal.SIGTERM, _interrupt)
-            try:
-                whole_file = measure(args, path)
-            except LadderError as error:
-                print(f"error: {error}", file=sys.stderr)
-                return 3
-            finally:
-                signal.signal(signal.SIGTERM, earlier)
-            size = path.stat().st_size
-            print(f"{path}: {size / 1e6:.2f} MB" + ("; too large to keep" if size > LARGEST_FILE else ""))
-        rows, facts = read(path)
-    judged = whole(rows)
-    confirmed = sum(any(s["process"] >= CONFIRMATION_BASE for s in sides[0]) for sides in judged.values())
-    print_facts(len(rows), len(judged), confirmed, facts)
-    reached = print_tables(judge_all(judged, facts["gpu"], facts["design"]))
+        path = args.output or Path(folder) / "noise.parquet"
+        whole_file = True if args.replay else _measured(args, path)
+        if whole_file is None:
+            return 3
+        files = [read(file) for file in args.replay or [path]]
+    for rows, facts in files:
+        judged = whole(rows)
+        confirmed = sum(any(s["process"] >= CONFIRMATION_BASE for s in sides[0]) for sides in judged.values())
+        print_facts(len(rows), len(judged), confirmed, facts)
+    if len({(facts["gpu"], facts["design"]) for _, facts in files}) > 1:
+        parser.error("these files are of different cards or designs")
+    rows = {name: sides for found, _ in files for name, sides in whole(found).items()}
+    reached = print_tables(judge_all(rows, files[0][1]["gpu"], files[0][1]["design"]))
     return 0 if reached and whole_file else 1
+
+
+def _measured(args: argparse.Namespace, path: Path) -> bool | None:
+    """Measure into ``path``; return whether it came to its end, None where it cannot be done here."""
+    args.command = command_of(args)
+    earlier = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        whole_file = measure(args, path)
+    except LadderError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return None
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+    size = path.stat().st_size
+    print(f"{path}: {size / 1e6:.2f} MB" + ("; too large to keep" if size > LARGEST_FILE else ""))
+    return whole_file
 
 
 def command_of(args: argparse.Namespace) -> str:
     """Return the command that measures the same again."""
     flags = ["--in-process"] if args.in_process else []
+    flags += [] if args.length is None else ["--length", str(args.length)]
     for flag, value, default in (
         ("--samples", args.samples, SAMPLES), ("--scale", args.scale, 1.0), ("--budget-s", args.budget_s, BUDGET_S),
     ):  # fmt: skip

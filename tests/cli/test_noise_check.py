@@ -127,6 +127,24 @@ def test_one_that_is_ended_is_judged_as_far_as_it_came(
     assert {s["process"] for sides in rows.values() for side in sides for s in side} == {0, 1, 2}
 
 
+def test_one_length_can_be_measured_apart_and_judged_with_the_others(
+    script: Any, tmp_path: Path, card: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long, rest = tmp_path / "long.parquet", tmp_path / "rest.parquet"
+    assert script.planned(1.0, 500) == [row for row in script.planned(1.0) if row[1] == 500]
+    assert script.main(["--scale", str(SCALE), "--length", "500", "--output", str(long)]) == 1  # too few trials
+    said = capsys.readouterr().out
+    assert "nothing of 100 us" in said
+    assert re.search(r"identical code: at least 1500 rows +1 rows  open", said)
+    assert "noise_check.py --length 500 --scale 0.02" in said
+    assert script.main(["--scale", str(SCALE), "--length", "100", "--output", str(rest)]) == 1
+    capsys.readouterr()
+    assert script.main(["--replay", str(rest), str(long)]) == 1
+    said = capsys.readouterr().out
+    assert "in all 0 flags of 29 rows" in said
+    assert re.search(r"5 % slower at 500 us: 59 of 59 found +1 of 1  NOT kept", said)
+
+
 def planning(script: Any, pair_s: float, budget_s: float, pairs: int = 1) -> Any:
     """Return a plan that has seen a first pair of so many seconds, of all rows."""
     now = [10.0]
