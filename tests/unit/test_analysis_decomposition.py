@@ -124,7 +124,10 @@ def test_the_product_explains_every_rung_of_the_recorded_ladder() -> None:
 
 @pytest.mark.parametrize("experiment", ["gemm_ladder", "gemm_lessons"])
 def test_another_counter_bears_the_active_share_out(experiment: str) -> None:
-    """The product alone cannot: where its counters come from one pass, it gives the duration by construction."""
+    """The product alone cannot: where its counters come from one pass, it gives the duration by construction.
+
+    Two passes are two launches, and not all last equally long: those of `coalesced` differ by 1.2 %, with its hits in L1.
+    """
     data = RunData.load(RunDir.open(RECORDED.parent / experiment))
     sides = profiled_sides(data)
     assert len(sides) >= 8
@@ -135,7 +138,7 @@ def test_another_counter_bears_the_active_share_out(experiment: str) -> None:
         assert clock
         assert one.profiled_s.value
         witness = active / clock / one.profiled_s.value
-        assert one.identity.values["active"].value == pytest.approx(witness, rel=TOLERANCE), one.variant
+        assert one.identity.values["active"].value == pytest.approx(witness, rel=1.5 * TOLERANCE), one.variant
 
 
 def test_the_factors_of_the_recorded_steps_multiply_to_the_measured_speed_up() -> None:
