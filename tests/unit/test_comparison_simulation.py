@@ -123,7 +123,7 @@ def test_no_half_of_a_recorded_run_differs_from_the_other(manifest: Path) -> Non
     judged = [row for row in found.rows if row.ratio is not None]
     assert len(judged) >= 5
     assert {row.verdict for row in judged} <= {"unchanged", "inconclusive"}
-    # Of shorter kernels two processes cannot show that nothing changed: they differ by too much. Of longer ones that move
+    # Of shorter kernels two processes cannot show that nothing changed: they differ too much. Of longer ones that move
     # bytes and no more, halves of 15 samples often cannot: they scatter by 0.5 %, and some have two modes.
     long = [row for row in judged if row.before is not None and row.before.value_ns >= 100e3]
     assert {row.reason for row in long if row.verdict == "inconclusive"} <= {"noise", "bimodal"}
