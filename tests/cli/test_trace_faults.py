@@ -92,7 +92,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: Path) -> Star
         program.with_suffix(".json").write_text(
             json.dumps(cupti or {"code": 1, "says": "no CUDA here"}), encoding="utf-8"
         )
-        monkeypatch.setattr(trace, "_program", lambda: [sys.executable, str(program)])
+        monkeypatch.setattr(trace, "program_argv", lambda: [sys.executable, str(program)])
         monkeypatch.setattr(trace, "AFTER_S", 5.0 if mode != "hang" else 0.5)
         monkeypatch.setenv("SECRET", "hunter2")
         monkeypatch.setenv("KERNEL_LADDER_TOOLS", str(tools))

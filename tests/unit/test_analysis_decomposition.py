@@ -126,7 +126,7 @@ def test_the_product_explains_every_rung_of_the_recorded_ladder() -> None:
 def test_another_counter_bears_the_active_share_out(experiment: str) -> None:
     """The product alone cannot: where its counters come from one pass, it gives the duration by construction.
 
-    Two passes are two launches, which do not last equally long: those of `coalesced` differ by 1.2 %, as its hits in L1.
+    Two passes are two launches, which last unequally long: those of `coalesced` differ by 1.2 %, as do its L1 hits.
     """
     data = RunData.load(RunDir.open(RECORDED.parent / experiment))
     sides = profiled_sides(data)
