@@ -22,7 +22,7 @@ def section(data: RunData) -> str:
     """Return the Markdown of the ladder: where it was measured, the table, the verdict."""
     gpu, created = data.manifest["gpu"], str(data.manifest["created"])[:10]
     rows = ladder_rows(data)
-    size = formatting.size(data.largest_size)
+    size = formatting.size(data.main_size)
     lines = [
         f"Measured on one {gpu['name']} (driver {gpu['driver']}, {created}), {size}, cold L2, interleaved; the ratio "
         "is to cuBLAS in the same contract, with its 95 % interval. `experiments/recorded/` holds the run.",
@@ -31,7 +31,7 @@ def section(data: RunData) -> str:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
-        if row.size != data.largest_size:
+        if row.size != data.main_size:
             continue
         ratio = (
             ""

@@ -85,9 +85,9 @@ def kernels(data: RunData, variant: str, size: str) -> list[Kernel]:
 
 
 def profiled_size(data: RunData, variant: str) -> str:
-    """Return the size with the most work at which a variant was profiled; the largest of the run when it was not."""
+    """Return the size with the most work at which a variant was profiled; the main one of the run when it was not."""
     sizes = [size for size in data.sizes if data.launches(variant, size)]
-    return max(sizes, key=data.work, default=data.largest_size)
+    return max(sizes, key=data.work, default=data.main_size)
 
 
 def parameters(row: Row) -> Mapping[str, Any]:

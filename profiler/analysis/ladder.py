@@ -264,7 +264,7 @@ def _ranked(rows: Sequence[LadderRow]) -> list[LadderRow]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One contract's sentence: the best variant against its baseline at the largest size."""
+    """One contract's sentence: the best variant against its baseline, at the main size."""
 
     dtype: str
     size: str
@@ -275,7 +275,7 @@ class Verdict:
 
 def verdicts(data: RunData, rows: Sequence[LadderRow]) -> list[Verdict]:
     """Return one verdict per contract that has a timed variant, in the order of the experiment."""
-    size = data.largest_size
+    size = data.main_size
     found = []
     for dtype in dict.fromkeys(row.dtype for row in rows):
         timed = [r for r in rows if r.dtype == dtype and r.size == size and r.time is not None]
@@ -345,8 +345,8 @@ def _bound_sentence(limit: Limit) -> str:
 
 
 def fastest_programs(data: RunData, rows: Sequence[LadderRow]) -> list[LadderRow]:
-    """Return the fastest program of each contract at the largest size, of those with a ratio if any has one."""
-    found = [r for r in rows if r.kind == "command" and r.own is not None and r.size == data.largest_size]
+    """Return the fastest program of each contract at the main size, of those with a ratio if any has one."""
+    found = [r for r in rows if r.kind == "command" and r.own is not None and r.size == data.main_size]
     found = [r for r in found if not r.is_baseline]
     best: dict[str, LadderRow] = {}
     for row in sorted(found, key=lambda r: (r.own.ratio is None, r.own.time.value) if r.own else (True, math.inf)):

@@ -48,7 +48,7 @@ def build(data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
                 "groups": _groups(data, rows, size),
                 "timed": any(row.size == size and row.time for row in rows),
             }
-            for size in sorted(sizes, key=lambda s: s != data.largest_size)
+            for size in sorted(sizes, key=lambda s: s != data.main_size)
         ],
         "filters": _filters(rows, sizes),
         "has_baselines": any(row.is_baseline for row in rows) and not all(row.is_baseline for row in rows),
@@ -117,7 +117,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def row_id(row: LadderRow, largest: str) -> str:
-    """Return the id of a row, for links to it: ``row-NAME`` at the largest size, else with the size."""
+    """Return the id of a row, for links to it: ``row-NAME`` at the main size, else with the size."""
     name = f"row-{slug(row.variant)}"
     return name if row.size == largest else f"{name}-at-{size_slug(row.size)}"
 
@@ -132,7 +132,7 @@ def _groups(data: RunData, rows: Sequence[LadderRow], size: str) -> list[dict[st
                 "dtype": dtype or "no contract",
                 "baseline": data.baseline(dtype),
                 "cross": next((row.baseline_dtype for row in mine if row.cross_contract), None),
-                "rows": [_row(row, widest, _before(mine, row), data.largest_size) for row in mine],
+                "rows": [_row(row, widest, _before(mine, row), data.main_size) for row in mine],
             }
         )
     return groups

@@ -37,7 +37,7 @@ def build(data: RunData, lines: Sequence[Roofline], rows: Sequence[LadderRow]) -
             for line in lines
             if line.points or line.roofs
         ],
-        "shares": _shares(rows, data.largest_size),
+        "shares": _shares(rows, data.main_size),
     }
 
 

@@ -26,11 +26,11 @@ def build(data: RunData, tables: Sequence[StallTable], rows: Sequence[LadderRow]
             for size in data.sizes
             if any(table.size == size for table in tables)
         ],
-        "cures": _cures(tables, rows, data.largest_size),
+        "cures": _cures(tables, rows, data.main_size),
         "missing": [
             row.variant
             for row in rows
-            if row.size == data.largest_size and row.time and not any(t.variant == row.variant for t in tables)
+            if row.size == data.main_size and row.time and not any(t.variant == row.variant for t in tables)
         ],
     }
 

@@ -41,7 +41,7 @@ _INTERVAL = (
 def build(data: RunData, steps: Sequence[Step], sides: Sequence[Side], rows: Sequence[LadderRow]) -> dict[str, Any]:
     """Return what the template of section 4 shows."""
     profile = data.manifest.get("profile") or {}
-    size = data.largest_size
+    size = data.main_size
     explained = [step for step in steps if step.decomposition.effects]
     here = [step for step in steps if step.decomposition.after.size == size]
     best = _fastest(rows, size)

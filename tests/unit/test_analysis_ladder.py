@@ -9,6 +9,9 @@ from make_run import FAULTS, RUNGS, SIZE, SMALL_SIZES, Fault, make_run
 from profiler.analysis.ladder import LadderRow, ladder_rows, verdict_lines, verdicts
 from profiler.analysis.rundata import RunData
 from profiler.analysis.statistics import Interval
+from profiler.rundir import RunDir
+
+RECORDED = Path(__file__).resolve().parents[2] / "experiments" / "recorded" / "h200"
 
 
 def load(path: Path, **options: object) -> RunData:
@@ -16,7 +19,7 @@ def load(path: Path, **options: object) -> RunData:
 
 
 def rows_of(data: RunData) -> dict[str, LadderRow]:
-    return {row.variant: row for row in ladder_rows(data) if row.size == data.largest_size}
+    return {row.variant: row for row in ladder_rows(data) if row.size == data.main_size}
 
 
 def test_every_variant_is_a_row_in_order(tmp_path: Path) -> None:
@@ -188,3 +191,10 @@ def test_the_check_shown_is_the_failed_one(tmp_path: Path) -> None:
     check = rows_of(load(tmp_path, faults=FAULTS))["shared"].check
     assert check is not None
     assert (check.status, check.size, check.error) == ("wrong_result", "M=67,N=131,K=35", 0.31)
+
+
+def test_a_run_opens_on_a_size_that_was_profiled() -> None:
+    data = RunData.load(RunDir.open(RECORDED / "topk"))
+    assert max(data.sizes, key=data.work) == "B=4096,N=32768,K=64"
+    assert data.main_size == "B=1,N=67108864,K=64"
+    assert {verdict.size for verdict in verdicts(data, ladder_rows(data))} == {data.main_size}

@@ -124,7 +124,7 @@ def test_the_overview_puts_latency_and_warps_together(recorded: RunData) -> None
     assert labels[:5] == ["instructions", "latency", "warps", "issue interval", "active share"]
     row = next(row for row in before["rows"] if row["name"] == "tile_2d")
     fp32 = rungs(recorded)["fp32"]
-    one = explain(recorded, fp32[fp32.index("tile_2d") - 1], "tile_2d", recorded.largest_size)
+    one = explain(recorded, fp32[fp32.index("tile_2d") - 1], "tile_2d", recorded.main_size)
     assert one.issue_cycles is not None
     assert row["cells"][3]["text"] == f"{one.issue_cycles[1] / one.issue_cycles[0]:.2f}×"
     assert [row["over"] for row in baseline["rows"]][-1] == "cublas_bf16"
