@@ -28,7 +28,7 @@ extern "C" cudaError_t prepare(const Args *args, void **plan) {
     return ladder::prepare_by_size<Element, true>(args->x, args->w, args->b, args->y, args->N, plan);
 }
 
-extern "C" void destroy(void *plan) { delete static_cast<ladder::SizePlan *>(plan); }
+extern "C" void destroy(void *plan) { ladder::destroy_by_size(plan); }
 
 extern "C" cudaError_t launch(const Args *args, void *plan, cudaStream_t stream) {
     return ladder::launch_by_size<Element, true>(*static_cast<ladder::SizePlan *>(plan), args->x, args->w, args->b,
