@@ -199,6 +199,7 @@ void launch(unsigned grid, unsigned threads, unsigned blocks, Call call) {
 
 inline void atomicAdd(float *to, float value) { std::abort(); }
 inline unsigned atomicAdd(unsigned *to, unsigned value) { return std::atomic_ref(*to).fetch_add(value); }
+inline void __syncwarp() { emu::mine().warps[threadIdx.x / 32]->arrive_and_wait(); }
 inline void __syncthreads() { emu::mine().all->arrive_and_wait(); }
 inline float __shfl_xor_sync(unsigned, float value, int mask) {
     emu::Block &block = emu::mine();
