@@ -33,14 +33,10 @@ constexpr int64_t kHeldPart = static_cast<int64_t>(kGroupThreads) * kHeld<Elemen
 
 // Weights from shared memory.
 __device__ __forceinline__ void load_held(float4 &v, uint32_t from) {
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(from));
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(from));
 }
 __device__ __forceinline__ void load_held(uint4 &v, uint32_t from) {
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(from));
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(from));
 }
 
 // A block that stays alone on its multiprocessor may use twice the registers of one that shares it: 64 a thread.
@@ -141,8 +137,8 @@ cudaError_t prepare_resident(int64_t N, ResidentPlan *plan) {
     RowShape shape = cluster_shape(N, kVector<Element>, kHeldPart<Element>, kHeld<Element>, kPortableBlocks, 1);
     const size_t shared = resident_bytes<Element, kCentred>(shape);
     shape.threads *= kGroups;
-    cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+    constexpr size_t kMost = kHeldPart<Element> * sizeof(Element) * (kCentred ? 2 : 1);  // for plans of any N
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(kMost));
     int clusters = 0;
     if (error == cudaSuccess)
         error = active_clusters(&clusters, kernel, shape.blocks, shape.threads, shape.blocks, shared);

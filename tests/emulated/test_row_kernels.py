@@ -83,11 +83,14 @@ def test_rows_of_every_length_are_right(tmp_path: Path, problem: str, element: s
 DEALT = ((1, 604), (4, 1064), (13, 1064), (11, 2056), (9, 4104))
 
 
-@pytest.mark.parametrize("groups", [2, 4])
-@pytest.mark.parametrize("element", ["float", "__nv_bfloat16"])
-@pytest.mark.parametrize("problem", ["layernorm", "rmsnorm"])
+@pytest.mark.parametrize(
+    ("problem", "element", "groups"),
+    [("layernorm", "float", 2), ("layernorm", "__nv_bfloat16", 4), ("rmsnorm", "float", 4)],
+)
 def test_rows_are_dealt_out_once_in_every_launch(tmp_path: Path, problem: str, element: str, groups: int) -> None:
-    program = compiled(tmp_path, problem, element, "-DBLOCK_MOST=400", "-DWARP_MOST=200", f"-DGROUPS={groups}", "-DLAUNCHES=2")
+    program = compiled(
+        tmp_path, problem, element, "-DBLOCK_MOST=400", "-DWARP_MOST=200", f"-DGROUPS={groups}", "-DLAUNCHES=2"
+    )
     done = run(program, *DEALT)
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -104,7 +107,10 @@ def test_clusters_that_end_with_their_rows_are_right(tmp_path: Path, problem: st
     [
         ("if (asked == static_cast<unsigned>(T) - 1) *dealt = 0;", ""),
         ("coming = workers + asked;", "coming = workers + asked + 1;"),
-        ("load_held(weights.b[0], mine_at + v * step * kSize + b_apart);", "load_held(weights.b[0], mine_at + b_apart);"),
+        (
+            "load_held(weights.b[0], mine_at + v * step * kSize + b_apart);",
+            "load_held(weights.b[0], mine_at + b_apart);",
+        ),
         ("load_once<Element, kWidth>(from + v * step);", "load_once<Element, kWidth>(from);"),
     ],
     ids=["counter_not_set_back", "row_passed_over", "weights_of_another_column", "next_row_of_another_column"],
@@ -114,7 +120,9 @@ def test_a_mistake_of_rows_dealt_out_is_seen(tmp_path: Path, old: str, new: str)
         assert text.count(old) == 1
         return text.replace(old, new)
 
-    program = compiled(tmp_path, "layernorm", "float", "-DBLOCK_MOST=400", "-DWARP_MOST=200", "-DLAUNCHES=2", change=planted)
+    program = compiled(
+        tmp_path, "layernorm", "float", "-DBLOCK_MOST=400", "-DWARP_MOST=200", "-DLAUNCHES=2", change=planted
+    )
     done = run(program, (13, 1064))
     assert done.returncode == 1
     assert "T=13,N=1064: error" in done.stdout

@@ -67,7 +67,11 @@ def test_rows_are_summed_by_whoever_fits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "args", "change"),
     [
-        (TRANSPOSE, _MATRICES, ("v[j] = tile[place_in_tile(4 * beside + j, c)]", "v[j] = tile[place_in_tile(4 * beside, c)]")),
+        (
+            TRANSPOSE,
+            _MATRICES,
+            ("v[j] = tile[place_in_tile(4 * beside + j, c)]", "v[j] = tile[place_in_tile(4 * beside, c)]"),
+        ),
         (
             TRANSPOSE,
             _MATRICES,
