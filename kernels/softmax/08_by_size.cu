@@ -11,6 +11,7 @@
 //              262144        1024 a block            8
 //          Defaults 1024, 16384, 16384: then no block has more than 512 threads up to N = 131072, and at least two
 //          blocks of a multiprocessor, at 64 registers a thread, take turns at loading and reducing.
+// Powers   In FP32 a power takes its value's place, and is scaled in the end. In BF16 it is computed again.
 // BF16     stays packed in registers between the passes (rows.cuh), half of what floats take: a cluster takes two rows at
 //          the same time. What it does between its loads and its stores (maximum, sum, exchange) takes as long for half
 //          the bytes, and only more bytes hide it.
@@ -48,8 +49,6 @@ static_assert(WARP_MOST <= 32 * kEach, "a warp holds 1024 elements");
 static_assert(BLOCK_MOST <= kMostThreads * kEach && PART <= kMostThreads * kEach, "a block holds 32768 elements");
 static_assert(ROWS == 0 || ROWS == 1 || (ROWS == 2 && sizeof(Element) == 2), "two rows where they are packed");
 
-// FP32: a power takes the place of its value, to be scaled in the end. BF16: what is kept is the row as it was loaded, half
-// of that, and the powers are computed again, of the row's largest value.
 constexpr bool kPowers = sizeof(Element) == 4;
 
 enum Group { kWarp, kBlock, kCluster };
