@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kGroupThreads *kGroups, 1)
     }
 }
 
-// How resident_rows is launched; `dealt` is its counter, in the device's memory.
+// How resident_rows is launched; `dealt` is its counter, in the device's memory: one launch at a time.
 struct ResidentPlan {
     RowShape shape = {0, 0, 0};
     unsigned clusters = 0;
