@@ -20,6 +20,9 @@ def translated(text: str) -> str:
         r"static const char \2_name = 0;\nauto &\2 = emu::shared<\1\3>(&\2_name);",
         text,
     )
+    text = re.sub(
+        r"extern __shared__ __align__\(\d+\) unsigned char (\w+)\[\];", r"unsigned char *\1 = emu::dynamic();", text
+    )
     return re.sub(
         r"(\w+(?:<[^<>;]*>)?)\s*<<<([^;]*?), ([^,;]*?), 0, stream>>>\((.*?)\);",
         r"emu::launch(\2, \3, 1, [&] { \1(\4); });",

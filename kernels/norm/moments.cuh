@@ -12,7 +12,8 @@
 namespace ladder {
 
 struct alignas(16) Moments {
-    float count, mean, squares, unused;
+    float count, mean, squares;
+    float word;  // free for whoever sends them; joining passes it over
 };
 
 // The moments of a warp from those of its lanes, known to all lanes.

@@ -41,11 +41,12 @@ __device__ __forceinline__ Moments join_block(Moments own, Moments *parts, unsig
 // A warp's moments to every block of the cluster: lane r tells block r, and the mbarrier `told` there counts the bytes.
 // One thread of each block announces them with expect_parts before or after. (A barrier of the cluster would do, but its
 // release is a fence of the whole device.)
-__device__ __forceinline__ void tell_cluster(Moments own, Moments *parts, unsigned warps, uint32_t told) {
+__device__ __forceinline__ void tell_cluster(Moments own, Moments *parts, unsigned warps, unsigned warp,
+                                             uint32_t told) {
     const unsigned lane = threadIdx.x % 32;
     if (lane < cluster_blocks()) {
-        const uint32_t part = shared_address(&parts[cluster_rank() * warps + threadIdx.x / 32]);
-        send(remote_address(part, lane), make_float4(own.count, own.mean, own.squares, 0.0f),
+        const uint32_t part = shared_address(&parts[cluster_rank() * warps + warp]);
+        send(remote_address(part, lane), make_float4(own.count, own.mean, own.squares, own.word),
              remote_address(told, lane));
     }
 }
@@ -57,7 +58,7 @@ __device__ __forceinline__ void expect_parts(uint32_t told, unsigned warps, unsi
 template <bool kCentred>
 __device__ __forceinline__ Moments join_cluster(Moments own, Moments *parts, unsigned warps, float N, uint32_t told,
                                                 uint32_t parity) {
-    tell_cluster(own, parts, warps, told);
+    tell_cluster(own, parts, warps, threadIdx.x / 32, told);
     wait_phase(told, parity);
     return join_parts<kCentred, kPartsEach>(parts, cluster_blocks() * warps, N);
 }
@@ -116,7 +117,7 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup, kRows>, kBlocksLeast<kGro
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
         all[r] = warp_moments<kCentred, Element, kWidth>(bits[r], columns, first, step);
-        if constexpr (kGroup == kCluster) tell_cluster(all[r], parts[r], warps, told_at);
+        if constexpr (kGroup == kCluster) tell_cluster(all[r], parts[r], warps, threadIdx.x / 32, told_at);
     }
     if constexpr (kGroup == kBlock) all[0] = join_block<kCentred>(all[0], parts[0], warps, N);
     if constexpr (kGroup == kCluster) {
@@ -159,9 +160,9 @@ struct RowShape {
     int part;
 };
 
-// `each` columns a thread, blocks of at most `part_most` columns, clusters of at most `most` blocks.
-inline RowShape cluster_shape(int64_t N, int width, int64_t part_most, int each, unsigned most) {
-    RowShape shape = {0, 2, 0};
+// `each` columns a thread, blocks of at most `part_most` columns, clusters of `least` to `most` blocks.
+inline RowShape cluster_shape(int64_t N, int width, int64_t part_most, int each, unsigned most, unsigned least = 2) {
+    RowShape shape = {0, least, 0};
     while (shape.blocks < most && static_cast<int64_t>(shape.blocks) * part_most < N) shape.blocks *= 2;
     shape.part = static_cast<int>((N / width + shape.blocks - 1) / shape.blocks * width);
     shape.threads = threads_for(shape.part, each);

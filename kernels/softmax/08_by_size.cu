@@ -11,6 +11,7 @@
 //              262144        1024 a block            8
 //          Defaults 1024, 16384, 16384: then no block has more than 512 threads up to N = 131072, and at least two
 //          blocks of a multiprocessor, at 64 registers a thread, take turns at loading and reducing.
+// Powers   In FP32 a power takes its value's place, and is scaled in the end. In BF16 it is computed again.
 // BF16     stays packed in registers between the passes (rows.cuh), half of what floats take: a cluster takes two rows at
 //          the same time. What it does between its loads and its stores (maximum, sum, exchange) takes as long for half
 //          the bytes, and only more bytes hide it.
@@ -47,6 +48,8 @@ constexpr unsigned kMostWarpRows = 8;  // rows a block where a warp takes one
 static_assert(WARP_MOST <= 32 * kEach, "a warp holds 1024 elements");
 static_assert(BLOCK_MOST <= kMostThreads * kEach && PART <= kMostThreads * kEach, "a block holds 32768 elements");
 static_assert(ROWS == 0 || ROWS == 1 || (ROWS == 2 && sizeof(Element) == 2), "two rows where they are packed");
+
+constexpr bool kPowers = sizeof(Element) == 4;
 
 enum Group { kWarp, kBlock, kCluster };
 
@@ -99,9 +102,10 @@ __global__ void __launch_bounds__(kThreads<kGroup, kRows>, kGroup == kWarp ? 4 :
     if constexpr (kGroup == kCluster) ladder::cluster_wait();  // all have
 
     Tally all[kRows];
+    float scale[kRows];  // of the powers
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-        all[r] = tally_of_warp<kWidth>(bits[r]);
+        all[r] = tally_of_warp<kWidth, kPowers>(bits[r]);
         if constexpr (kGroup == kBlock) {
             if (lane == 0) pairs[r][warp] = all[r];
         }
@@ -117,16 +121,15 @@ __global__ void __launch_bounds__(kThreads<kGroup, kRows>, kGroup == kWarp ? 4 :
     if constexpr (kGroup == kCluster) ladder::wait_phase(told_at, 0);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
+        const float own = all[r].largest;
         if constexpr (kGroup != kWarp) {
             Tally merged = {-ladder::kInfinity, 0.0f};
             for (unsigned i = lane; i < blocks * warps; i += 32) merged = merge(merged, pairs[r][i]);
             all[r] = warp_merge(merged);
         }
-        all[r].sum = 1.0f / all[r].sum;
+        scale[r] = kPowers ? factor(own, all[r]) : 1.0f / all[r].sum;
     }
 
-    // The powers are computed again, of the row's largest value this time, rather than kept and scaled: what a thread has
-    // to keep is the row as it was loaded.
     Element *to = y + begin;
 #pragma unroll
     for (int r = 0; r < kRows; ++r, to += N) {
@@ -138,7 +141,9 @@ __global__ void __launch_bounds__(kThreads<kGroup, kRows>, kGroup == kWarp ? 4 :
             float values[kWidth];
             Vector::unpack(bits[r][v], values);
 #pragma unroll
-            for (int i = 0; i < kWidth; ++i) values[i] = exp_of(values[i] - all[r].largest) * all[r].sum;
+            for (int i = 0; i < kWidth; ++i) {
+                values[i] = (kPowers ? values[i] : exp_of(values[i] - all[r].largest)) * scale[r];
+            }
             ladder::store_once<Element, kWidth>(to + first + v * step, values);
         }
     }

@@ -41,8 +41,9 @@ __device__ __forceinline__ Tally warp_merge(Tally own) {
     return {largest, ladder::warp_reduce<ladder::Sum>(own.sum * exp_of(own.largest - origin(largest)))};
 }
 
-// The tally of what a warp holds, known to all its lanes; the vectors stay as they are.
-template <int kWidth, int kVectors>
+// The tally of what a warp holds, known to all its lanes; the vectors stay as they are, or, with kPowers (FP32), each value
+// gives place to e^(value - origin(largest)).
+template <int kWidth, bool kPowers, int kVectors>
 __device__ __forceinline__ Tally tally_of_warp(typename ladder::Pack<Element, kWidth>::Bits (&bits)[kVectors]) {
     Tally own = {-ladder::kInfinity, 0.0f};
     float values[kWidth];
@@ -54,7 +55,11 @@ __device__ __forceinline__ Tally tally_of_warp(typename ladder::Pack<Element, kW
     for (int v = 0; v < kVectors; ++v) {
         ladder::Pack<Element, kWidth>::unpack(bits[v], values);
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) own.sum += exp_of(values[i] - from);
+        for (int i = 0; i < kWidth; ++i) {
+            values[i] = exp_of(values[i] - from);
+            own.sum += values[i];
+        }
+        if constexpr (kPowers) bits[v] = ladder::Pack<Element, kWidth>::pack(values);
     }
     own.sum = ladder::warp_reduce<ladder::Sum>(own.sum);
     ladder::unpack_anew(bits);

@@ -15,23 +15,27 @@ import pytest
 from tests.emulated_kernels import EMULATOR, KERNELS
 from tests.emulated_rows import program_of, translated
 
+_NORM = (
+    "common/rows.cuh", "norm/moments.cuh", "norm/vector_rows.cuh", "norm/resident_rows.cuh", "norm/rows_by_size.cuh"
+)  # fmt: skip
 #: Rung -> (its file, the files it is built from, whether and how it normalises).
 RUNGS = {
     "softmax": ("softmax/08_by_size.cu", ("common/rows.cuh", "softmax/tally.cuh"), []),
     "layernorm": (
         "layernorm/06_by_size.cu",
-        ("common/rows.cuh", "norm/moments.cuh", "norm/vector_rows.cuh", "norm/rows_by_size.cuh"),
+        _NORM,
         ["-DNORM=2"],
     ),
     "rmsnorm": (
         "rmsnorm/05_by_size.cu",
-        ("common/rows.cuh", "norm/moments.cuh", "norm/vector_rows.cuh", "norm/rows_by_size.cuh"),
+        _NORM,
         ["-DNORM=1"],
     ),
 }
 #: 32 threads a block where a cluster takes two rows, so that rows of some thousand elements take 16 blocks.
 _SMALL = (
     ("constexpr int kHalfThreads = kMostThreads / 2;", "constexpr int kHalfThreads = 32;"),
+    ("constexpr int kGroupThreads = kMostThreads / kGroups;", "constexpr int kGroupThreads = 32;"),
     ("constexpr int kTogetherThreads = 512;", "constexpr int kTogetherThreads = 32;"),
 )
 _NO_PLAN = "cudaError_t prepare(const Args *, void **) { return cudaSuccess; }\nvoid destroy(void *) {}\n"
@@ -75,6 +79,55 @@ def test_rows_of_every_length_are_right(tmp_path: Path, problem: str, element: s
     assert (done.returncode, done.stdout) == (0, "")
 
 
+#: Clusters of 1, 2, 4 and 8 blocks; rows for fewer groups than there are, for each one, and to be dealt out.
+DEALT = ((1, 604), (4, 1064), (13, 1064), (11, 2056), (9, 4104))
+
+
+@pytest.mark.parametrize(
+    ("problem", "element", "groups"),
+    [("layernorm", "float", 2), ("layernorm", "__nv_bfloat16", 4), ("rmsnorm", "float", 4)],
+)
+def test_rows_are_dealt_out_once_in_every_launch(tmp_path: Path, problem: str, element: str, groups: int) -> None:
+    program = compiled(
+        tmp_path, problem, element, "-DBLOCK_MOST=400", "-DWARP_MOST=200", f"-DGROUPS={groups}", "-DLAUNCHES=2"
+    )
+    done = run(program, *DEALT)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("problem", ["layernorm", "rmsnorm"])
+def test_clusters_that_end_with_their_rows_are_right(tmp_path: Path, problem: str) -> None:
+    program = compiled(tmp_path, problem, "float", "-DBLOCK_MOST=400", "-DWARP_MOST=200", "-DRESIDENT=0")
+    done = run(program, (2, 1000), (3, 1064), (1, 4104))
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if (asked == static_cast<unsigned>(T) - 1) *dealt = 0;", ""),
+        ("coming = workers + asked;", "coming = workers + asked + 1;"),
+        (
+            "load_held(weights.b[0], mine_at + v * step * kSize + b_apart);",
+            "load_held(weights.b[0], mine_at + b_apart);",
+        ),
+        ("load_once<Element, kWidth>(from + v * step);", "load_once<Element, kWidth>(from);"),
+    ],
+    ids=["counter_not_set_back", "row_passed_over", "weights_of_another_column", "next_row_of_another_column"],
+)
+def test_a_mistake_of_rows_dealt_out_is_seen(tmp_path: Path, old: str, new: str) -> None:
+    def planted(text: str) -> str:
+        assert text.count(old) == 1
+        return text.replace(old, new)
+
+    program = compiled(
+        tmp_path, "layernorm", "float", "-DBLOCK_MOST=400", "-DWARP_MOST=200", "-DLAUNCHES=2", change=planted
+    )
+    done = run(program, (13, 1064))
+    assert done.returncode == 1
+    assert "T=13,N=1064: error" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -88,7 +141,8 @@ def test_a_mistake_is_seen(tmp_path: Path, old: str, new: str) -> None:
         assert text.count(old) == 1
         return text.replace(old, new)
 
-    program = compiled(tmp_path, "layernorm", "float", "-DBLOCK_MOST=400", "-DWARP_MOST=200", change=planted)
+    flags = ("-DBLOCK_MOST=400", "-DWARP_MOST=200", "-DRESIDENT=0")
+    program = compiled(tmp_path, "layernorm", "float", *flags, change=planted)
     done = run(program, (1, 604))
     assert done.returncode == 1
     assert "T=1,N=604: error" in done.stdout

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -27,13 +28,28 @@ struct Index {
 inline thread_local Index threadIdx, blockIdx, blockDim, gridDim;
 
 enum cudaError_t { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation };
-enum { cudaFuncAttributeNonPortableClusterSizeAllowed, cudaDevAttrMultiProcessorCount };
+enum {
+    cudaFuncAttributeNonPortableClusterSizeAllowed,
+    cudaFuncAttributeMaxDynamicSharedMemorySize,
+    cudaDevAttrMultiProcessorCount
+};
 using cudaStream_t = void *;
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 template <class Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel, int, int) {
     return cudaSuccess;
 }
+
+template <class T>
+cudaError_t cudaMalloc(T **memory, size_t bytes) {
+    *memory = static_cast<T *>(std::malloc(bytes));
+    return cudaSuccess;
+}
+inline cudaError_t cudaMemset(void *memory, int value, size_t bytes) {
+    std::memset(memory, value, bytes);
+    return cudaSuccess;
+}
+inline cudaError_t cudaFree(void *memory) { return std::free(memory), cudaSuccess; }
 
 inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
 inline cudaError_t cudaDeviceGetAttribute(int *value, int, int) { return *value = 2, cudaSuccess; }
@@ -96,13 +112,29 @@ T max(T a, T b) {
 
 namespace emu {
 
-struct Bytes {  // an mbarrier with one arrival a phase
-    std::atomic<int64_t> left{0};
-    std::atomic<bool> announced{false}, over{false};
-    void check() {
-        if (announced && left == 0) over = true, over.notify_all();
+// An mbarrier with one arrival a phase; bytes may come before they are announced.
+class Bytes {
+  public:
+    void announce(int64_t bytes) { change(bytes, true); }
+    void come(int64_t bytes) { change(-bytes, false); }
+    void wait(uint32_t parity) {
+        for (unsigned now = phase; now % 2 == parity; now = phase) phase.wait(now);
+    }
+
+  private:
+    std::mutex lock;
+    int64_t left = 0;
+    bool announced = false;
+    std::atomic<unsigned> phase{0};
+    void change(int64_t bytes, bool arrives) {
+        const std::lock_guard guard(lock);
+        if (arrives && announced) std::abort();  // two arrivals in a phase
+        left += bytes, announced |= arrives;
+        if (announced && left == 0) announced = false, ++phase, phase.notify_all();
     }
 };
+
+constexpr size_t kDynamic = 32 << 10;  // where dynamic shared memory begins
 
 struct Block {
     alignas(64) unsigned char shared[64 << 10] = {};
@@ -112,7 +144,11 @@ struct Block {
     std::unique_ptr<std::barrier<>> all;
     std::vector<std::unique_ptr<std::barrier<>>> warps;
     std::vector<float> exchanged;
-    Bytes told;  // the only one that these kernels have
+    std::map<uint32_t, Bytes> barriers;
+    Bytes &barrier(uint32_t at) {
+        const std::lock_guard guard(lock);
+        return barriers[at];
+    }
 };
 
 inline std::vector<std::unique_ptr<Block>> cluster;
@@ -128,10 +164,12 @@ T &shared(const void *declaration) {
         if (name == declaration) return *reinterpret_cast<T *>(block.shared + at);
     const size_t at = (block.used + 63) / 64 * 64;
     block.used = at + sizeof(T);
-    if (block.used > sizeof block.shared) std::abort();
+    if (block.used > kDynamic) std::abort();
     block.places.push_back({declaration, at});
     return *reinterpret_cast<T *>(block.shared + at);
 }
+
+inline unsigned char *dynamic() { return mine().shared + kDynamic; }
 
 template <class Call>
 void launch(unsigned grid, unsigned threads, unsigned blocks, Call call) {
@@ -160,6 +198,8 @@ void launch(unsigned grid, unsigned threads, unsigned blocks, Call call) {
 }  // namespace emu
 
 inline void atomicAdd(float *to, float value) { std::abort(); }
+inline unsigned atomicAdd(unsigned *to, unsigned value) { return std::atomic_ref(*to).fetch_add(value); }
+inline void __syncwarp() { emu::mine().warps[threadIdx.x / 32]->arrive_and_wait(); }
 inline void __syncthreads() { emu::mine().all->arrive_and_wait(); }
 inline float __shfl_xor_sync(unsigned, float value, int mask) {
     emu::Block &block = emu::mine();
@@ -167,6 +207,16 @@ inline float __shfl_xor_sync(unsigned, float value, int mask) {
     block.exchanged[threadIdx.x] = value;
     warp.arrive_and_wait();
     const float other = block.exchanged[threadIdx.x ^ mask];
+    warp.arrive_and_wait();
+    return other;
+}
+
+inline unsigned __shfl_sync(unsigned, unsigned value, int lane) {
+    emu::Block &block = emu::mine();
+    std::barrier<> &warp = *block.warps[threadIdx.x / 32];
+    block.exchanged[threadIdx.x] = __uint_as_float(value);
+    warp.arrive_and_wait();
+    const unsigned other = __float_as_uint(block.exchanged[threadIdx.x / 32 * 32 + lane]);
     warp.arrive_and_wait();
     return other;
 }
@@ -189,22 +239,20 @@ inline void barrier_init(uint32_t, uint32_t arrivals) {
     if (arrivals != 1) std::abort();
 }
 inline void fence_barriers() {}
-inline void arrive_expecting_alone(uint32_t, uint32_t bytes) {
-    emu::Bytes &told = emu::mine().told;
-    told.left += bytes;
-    told.announced = true;
-    told.check();
-}
-inline void wait_phase(uint32_t, uint32_t) {
-    emu::mine().told.over.wait(false);
+inline void arrive_expecting_alone(uint32_t barrier, uint32_t bytes) { emu::mine().barrier(barrier).announce(bytes); }
+inline void wait_phase(uint32_t barrier, uint32_t parity) { emu::mine().barrier(barrier).wait(parity); }
+inline void bulk_copy(uint32_t shared, const void *global, uint32_t bytes, uint32_t barrier) {
+    if (shared % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0 || bytes % 16 != 0) std::abort();
+    if (shared + bytes > sizeof emu::mine().shared) std::abort();
+    std::memcpy(emu::mine().shared + shared, global, bytes);
+    emu::mine().barrier(barrier).come(bytes);
 }
 template <class Value>
 void send(uint32_t remote, Value value, uint32_t barrier) {
     if (remote >> 20 != barrier >> 20 || remote % sizeof value != 0) std::abort();
     emu::Block &block = *emu::cluster[(remote >> 20) - 1];
     std::memcpy(block.shared + (remote & 0xfffff), &value, sizeof value);
-    block.told.left -= sizeof value;
-    block.told.check();
+    block.barrier(barrier & 0xfffff).come(sizeof value);
 }
 inline void store_remote(uint32_t remote, float value) {
     std::memcpy(emu::cluster[(remote >> 20) - 1]->shared + (remote & 0xfffff), &value, sizeof value);
@@ -217,7 +265,7 @@ cudaError_t launch_clusters(void (*kernel)(Parameters...), unsigned grid, unsign
 }
 template <class Kernel>
 cudaError_t active_clusters(int *count, Kernel, unsigned, unsigned, unsigned, size_t) {
-    *count = 1;
+    *count = 2;
     return cudaSuccess;
 }
 
@@ -233,7 +281,15 @@ template <class T>
 T load_weight(const T *from) {
     return *from;
 }
-inline int again(int value) { return value; }
+template <class T>
+T again(T value) {
+    return value;
+}
+inline uint32_t kept(uint32_t value) { return value; }
+template <class Bits>
+void load_held(Bits &bits, uint32_t from) {
+    std::memcpy(&bits, emu::mine().shared + from, sizeof bits);
+}
 inline void unpack_anew(uint4 &) {}
 inline float largest_of(uint4 bits) {
     float largest = -INFINITY;

@@ -14,9 +14,16 @@ _VECTORS = """namespace ladder {
 inline float4 load_vector(const float *from) { return *reinterpret_cast<const float4 *>(from); }
 inline void store_vector(float *to, float4 v) { *reinterpret_cast<float4 *>(to) = v; }
 inline float4 load_once(const float4 *from) { return *from; }
+inline void commit_copies() {}
+template <int kPending>
+void wait_copies() {}
+}
+inline void copy_vector(uint32_t shared, const float *from) {
+    if (shared % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) std::abort();
+    std::memcpy(emu::mine().shared + shared, from, 16);
 }
 """
-TRANSPOSE = ("transpose/tiles.cuh", "transpose/micro_block.cuh", "transpose/07_one_in_flight.cu")
+TRANSPOSE = ("transpose/tiles.cuh", "transpose/micro_block.cuh", "transpose/07_warp_tile.cu")
 ROWS = ("reduce/op.cuh", "reduce/row_kernels.cuh", "reduce/13_rows_by_size.cu")
 
 
@@ -45,10 +52,10 @@ _MATRICES, _SUMS = "const float *A; float *B; int64_t M, N;", "const float *x; f
 
 
 #: One element, row, column; tiles in part on either side, with rows that vectors fit and rows that they do not.
-@pytest.mark.parametrize("threads", [1024, 256])
-def test_a_matrix_is_transposed(tmp_path: Path, threads: int) -> None:
+@pytest.mark.parametrize("flags", [(), ("-DTHREADS=256", "-DGROUP=16"), ("-DTHREADS=64", "-DDIAGONAL=1")])
+def test_a_matrix_is_transposed(tmp_path: Path, flags: tuple[str, ...]) -> None:
     sizes = [(1, 1), (1, 100), (100, 1), (33, 65), (67, 131), (68, 132), (200, 72)]
-    assert outcome(tmp_path, TRANSPOSE, _MATRICES, sizes, f"-DTHREADS={threads}") == (0, "")
+    assert outcome(tmp_path, TRANSPOSE, _MATRICES, sizes, *flags) == (0, "")
 
 
 #: A warp, a cluster (there are few rows for two multiprocessors), a block a row; rows that begin between vectors.
@@ -60,17 +67,21 @@ def test_rows_are_summed_by_whoever_fits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "args", "change"),
     [
-        (TRANSPOSE, _MATRICES, ("m / 4) + m % 4", "m / 4) + m % 2")),
         (
             TRANSPOSE,
             _MATRICES,
-            ("first + k * kRowsApart, left = kInside ? 4 : row < columns", "first, left = kInside ? 4 : true"),
+            ("v[j] = tile[place_in_tile(4 * beside + j, c)]", "v[j] = tile[place_in_tile(4 * beside, c)]"),
+        ),
+        (
+            TRANSPOSE,
+            _MATRICES,
+            ("4 * c + i < columns ? rows", "true ? rows"),
         ),
         (ROWS, _SUMS, ("results + rank", "results")),
     ],
-    ids=["a_wrong_word", "a_row_too_many", "one_result_of_a_cluster"],
+    ids=["a_wrong_row", "a_row_too_many", "one_result_of_a_cluster"],
 )
 def test_a_mistake_is_seen(tmp_path: Path, parts: tuple[str, ...], args: str, change: tuple[str, str]) -> None:
-    flags = ("-DWARP_MOST=64", "-D__CUDA_ARCH__=900", "-DTHREADS=1024")
+    flags = ("-DWARP_MOST=64", "-D__CUDA_ARCH__=900")
     status, printed = outcome(tmp_path, parts, args, [(3, 1003)], *flags, change=change)
     assert (status, printed) == (1, "M=3,N=1003 is wrong\n")

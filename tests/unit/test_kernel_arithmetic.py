@@ -151,34 +151,31 @@ def test_the_micro_blocks_transpose_a_tile_without_conflicts(tile_m: int, tile_n
     assert {quarters(v) for v in loads.values()} == {4}
 
 
-@pytest.mark.parametrize("threads", [1024, 512, 256])
-def test_one_vector_a_thread_transposes_a_tile_without_conflicts(threads: int) -> None:
-    tile, apart = 64, threads // 16
-    shared: dict[int, tuple[int, int]] = {}  # word of the tile -> the (m, n) in it
-    stores: dict[tuple[int, int, int], list[int]] = {}
-    loads: dict[tuple[int, int], list[int]] = {}
-    for t in range(threads):
-        lane, warp = t % 32, t // 32
-        c, r = warp % 2 * 8 + lane % 8, warp // 2 * 4 + lane // 8
-        for k in range(tile * tile // 4 // threads):
-            m = r + k * apart
-            word = 4 * place_of(4 * c, m // 4, tile) + m % 4
-            for i in range(4):
-                assert word + i * tile not in shared
-                shared[word + i * tile] = (m, 4 * c + i)
-                stores.setdefault((warp, k, i), []).append(word + i * tile)
+@pytest.mark.parametrize("threads", [32, 64, 256])
+def test_a_warp_transposes_a_tile_without_conflicts(threads: int) -> None:
+    apart = threads // 16
+    shared: dict[int, list[tuple[int, int]]] = {}  # vector of the tile -> the (m, n) in it
+    arriving: dict[tuple[int, int], list[int]] = {}
+    loads: dict[tuple[int, int, int], list[int]] = {}
     written: dict[tuple[int, int], tuple[int, int]] = {}  # (row, column) of B -> (m, n) of A
     for t in range(threads):
-        across, first = t % 16, t // 16
-        for k in range(tile * tile // 4 // threads):
-            row = first + k * apart
-            place = place_of(row, across, tile)
-            loads.setdefault((t // 32, k), []).append(place)
+        for k in range(64 // apart):
+            m = t // 16 + k * apart
+            place = place_of(m, t % 16, 64)
+            assert place not in shared
+            shared[place] = [(m, 4 * (t % 16) + i) for i in range(4)]
+            arriving.setdefault((t // 32, k), []).append(place)
+    for t in range(threads):
+        for k in range(16 // apart):
+            c = t // 16 + k * apart
             for j in range(4):
-                written[row, 4 * across + j] = shared[4 * place + j]
-    assert len(written) == tile * tile
+                place = place_of(4 * (t % 16) + j, c, 64)
+                loads.setdefault((t // 32, k, j), []).append(place)
+                for i in range(4):
+                    written[4 * c + i, 4 * (t % 16) + j] = shared[place][i]
+    assert len(written) == 64 * 64
     assert all((n, m) == at for at, (m, n) in written.items())
-    assert {ways(words) for words in stores.values()} == {1}
+    assert {quarters(places) for places in arriving.values()} == {4}
     assert {quarters(places) for places in loads.values()} == {4}
 
 
@@ -208,7 +205,6 @@ def test_what_is_emulated_here_is_what_the_kernels_say() -> None:
         assert word in (KERNELS / "transpose" / file).read_text()
     tiles = (KERNELS / "transpose" / "tiles.cuh").read_text()
     assert "const unsigned height = min(group, tiles_m - band * group);" in tiles
-    single = (KERNELS / "transpose" / "07_one_in_flight.cu").read_text()
-    assert "const int c = warp % 2 * 8 + lane % 8, r = warp / 2 * 4 + lane / 8;" in single
-    assert "float *to = tile + 4 * ladder::place_of<kTile>(4 * c, m / 4) + m % 4;" in single
-    assert "[ladder::place_of<kTile>(row, across)]" in single
+    warp = (KERNELS / "transpose" / "07_warp_tile.cu").read_text()
+    assert "return m * kAcross + (vector ^ (m / 4 % 8));" in warp
+    assert "v[j] = tile[place_in_tile(4 * beside + j, c)];" in warp
