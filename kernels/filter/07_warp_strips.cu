@@ -32,9 +32,9 @@
 #ifndef BOTH_WAYS
 #define BOTH_WAYS 1
 #endif
-// Whether results are written past what L2 keeps.
+// Whether stores are marked to leave the caches first.
 #ifndef STREAM
-#define STREAM 1
+#define STREAM 0
 #endif
 
 namespace {

@@ -27,9 +27,9 @@
 #ifndef BLOCKS_PER_SM
 #define BLOCKS_PER_SM 4
 #endif
-// Whether loads tell L2 that nobody will read it soon.
+// Whether loads are marked to leave the caches first.
 #ifndef STREAM
-#define STREAM 1
+#define STREAM 0
 #endif
 
 namespace {
@@ -82,8 +82,7 @@ struct Selection {
 
     // All threads: keeps the K largest of `count` entries.
     __device__ int keep(int count) {
-        const uint32_t smallest =
-            topk::keep_largest<kThreads>(shared.entries, count, K, shared.kept, shared.scratch);
+        const uint32_t smallest = topk::keep_largest<kThreads>(shared.entries, count, K, shared.kept, shared.scratch);
         if (threadIdx.x == 0) {
             shared.count = K;
             shared.bar = max(shared.bar, smallest);
@@ -137,9 +136,11 @@ __device__ __forceinline__ void load_quad_if(float (&to)[kEach], int at, const f
                      : "+f"(to[at]), "+f"(to[at + 1]), "+f"(to[at + 2]), "+f"(to[at + 3])
                      : "l"(from), "r"(static_cast<int>(wanted)));
     else
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
-                     : "+f"(to[at]), "+f"(to[at + 1]), "+f"(to[at + 2]), "+f"(to[at + 3])
-                     : "l"(from), "r"(static_cast<int>(wanted)));
+        asm volatile(
+            "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, "
+            "[%4];\n}"
+            : "+f"(to[at]), "+f"(to[at + 1]), "+f"(to[at + 2]), "+f"(to[at + 3])
+            : "l"(from), "r"(static_cast<int>(wanted)));
 }
 
 // A thread's 16 elements of a round: four quads, or, where rows are not aligned, one at a time.
@@ -255,15 +256,16 @@ __device__ void merge(Shared &shared, const float *row, const uint64_t *lists, i
 }
 
 struct Space {
-    uint64_t *lists;         // [B][parts][K]
-    unsigned *done;          // [B], zero between launches
-    uint32_t *first_largest;  // [B][parts], the key of the largest element of a block's first round; zero between launches
+    uint64_t *lists;  // [B][parts][K]
+    unsigned *done;   // [B], zero between launches
+    uint32_t
+        *first_largest;  // [B][parts], the key of the largest element of a block's first round; zero between launches
 };
 
 template <bool kWhole>
 __global__ void __launch_bounds__(kThreads, BLOCKS_PER_SM)
-    select(const float *__restrict__ x, float *__restrict__ values, int64_t *__restrict__ indices, Space space, int64_t N,
-           int K, int parts) {
+    select(const float *__restrict__ x, float *__restrict__ values, int64_t *__restrict__ indices, Space space,
+           int64_t N, int K, int parts) {
     __shared__ Shared shared;
     static_assert(sizeof(shared.kept) >= kMostParts * sizeof(uint32_t), "room for what the blocks publish");
     const int64_t b = blockIdx.x / parts, part = blockIdx.x % parts;

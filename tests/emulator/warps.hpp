@@ -100,9 +100,15 @@ inline const uint64_t *exchanged(uint32_t lanes, uint64_t own) {
     return exchange.words[which];
 }
 
+// What __syncthreads_or found, for three in turn: when one is left, the next may be under way.
+inline std::map<const Block *, int> votes[3];
+inline std::map<const Fiber *, int> voted;
+
 inline uint32_t seed = 1;
 inline void launch(unsigned grid, unsigned threads, int, std::function<void()> kernel) {
     exchanges.clear();
+    voted.clear();
+    for (auto &vote : votes) vote.clear();
     launch(grid, 1, threads, seed++, std::move(kernel));
 }
 
@@ -118,13 +124,11 @@ inline const char *readable = nullptr, *readable_end = nullptr;  // what copies 
 
 inline void __syncthreads() { emu::meet(emu::now->home->meetings[0], emu::threads); }
 inline int __syncthreads_or(int value) {
-    static std::map<const emu::Block *, int> votes[3];
-    static std::map<const emu::Fiber *, int> rounds;
-    const int round = rounds[emu::now]++ % 3;
-    votes[(round + 1) % 3][emu::now->home] = 0;  // nobody can be there yet, nor still in it
-    votes[round][emu::now->home] |= value != 0;
+    const int round = emu::voted[emu::now]++ % 3;
+    emu::votes[(round + 1) % 3][emu::now->home] = 0;  // nobody can be there yet, nor still in it
+    emu::votes[round][emu::now->home] |= value != 0;
     __syncthreads();
-    return votes[round][emu::now->home];
+    return emu::votes[round][emu::now->home];
 }
 inline void __syncwarp() { emu::exchanged(~0u, 0); }
 inline void __threadfence() {}
