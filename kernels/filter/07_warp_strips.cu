@@ -4,17 +4,19 @@
 // - No barrier. A row's sums pass from lane to lane (6 shuffles for R = 3, 8 for R = 7), so that the warps of a block
 //   have nothing to wait for. The price are halo lanes: 2 of 32 for R = 1 and 3, 4 for 7, 8 for 15, whose columns the
 //   neighbouring warp reads too, from L2.
-// - The scans are in registers. A group of 2R+1 rows is unrolled, so that each sum to the end of the group has a register of
-//   its own, and the row that comes in takes that of the sum which was used last. Of shared memory a pixel costs 1 word
-//   written by cp.async and 1 read, before: 10. What was waited for was not the DRAM but shared memory, load by load.
-// - Short strips, many more than the chip holds: multiprocessors do not get the same share of the memory's bandwidth, and
-//   one strip for each left the fast ones idle at the end, a tenth of the time. Now who is done takes the next.
+// - The scans are in registers. A group of 2R+1 rows is unrolled, so that each sum to the end of the group has a register
+//   of its own, and the row that comes in takes that of the sum which was used last. Of shared memory a pixel costs 1 word
+//   written by cp.async and 1 read, in place of 10, and a row about 75 instructions a warp, in place of 120. Before, warps
+//   waited for shared memory, load by load, and for barriers, not for the DRAM.
+// - Short strips, more than the chip holds at a time: multiprocessors do not get the same share of the memory's
+//   bandwidth, and with one strip for each place the fast ones were idle at the end, a tenth of the time on average. Now
+//   who is done takes the next.
 // - Every second band of strips is walked upwards. Two bands that touch then read the 2R rows that both need at the same
-//   time, both at their beginning or both at their end, so that one of them finds these in L2, however short the strips are.
+//   time, both at their beginning or both at their end, so that one of them finds these in L2, however short the strips.
 //
 // Tile arithmetic: 4 warps a block, 128 columns a warp, of which 120 (R = 1, 3), 112 (7) or 96 (15) are written. Registers
-// for the sums: 12, 28, 60, 124 a thread; 8, 6, 5, 3 blocks an SM. Ring: 8 rows of 512 B a warp, 16 KiB a block, of which 7
-// rows are on their way: 112 KiB an SM for R = 1, 70 for R = 7, where 23 KiB cover the latency of the DRAM.
+// for the sums: 12, 28, 60, 124 a thread; 9, 7, 4, 3 blocks an SM. Ring: 8 rows of 512 B a warp, 16 KiB a block, of which
+// 7 rows are on their way: 126, 98, 56, 42 KiB an SM, where 23 cover the latency of the DRAM.
 #include "async_copy.cuh"
 #include "mean_filter.h"
 #include "quads.cuh"

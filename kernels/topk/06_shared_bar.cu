@@ -227,26 +227,31 @@ __device__ void write(const Shared &shared, const float *row, float *values, int
 
 // Of `parts` sorted lists of K entries, the K largest; the lists were written by other blocks.
 __device__ void merge(Shared &shared, const float *row, const uint64_t *lists, int parts, int K) {
+    constexpr int kLists = kMostParts / kThreads;  // a thread
     Selection selection(shared, row, K);
     for (int part = threadIdx.x; part < parts; part += kThreads)
         shared.entries[part] = __ldcg(reinterpret_cast<const unsigned long long *>(lists + int64_t(part) * K));
     __syncthreads();
     selection.start(parts);
-    unsigned alive = (1u << (kMostParts / kThreads)) - 1;
+    bool alive[kLists];
+#pragma unroll
+    for (int j = 0; j < kLists; ++j) alive[j] = j * kThreads + static_cast<int>(threadIdx.x) < parts;
     for (int depth = 0; depth < K; ++depth) {
         const uint32_t bar = shared.bar;
-        for (int j = 0; j < kMostParts / kThreads; ++j) {
-            const int part = j * kThreads + threadIdx.x;
-            if (part >= parts) alive &= ~(1u << j);
-            if ((alive >> j & 1) == 0) continue;
-            const uint64_t entry =
-                __ldcg(reinterpret_cast<const unsigned long long *>(lists + int64_t(part) * K + depth));
-            if (topk::key_of(entry) > bar)
-                shared.entries[atomicAdd(&shared.count, 1u)] = entry;
-            else
-                alive &= ~(1u << j);  // what follows in this list is not larger
+        uint64_t entries[kLists];
+#pragma unroll
+        for (int j = 0; j < kLists; ++j) {  // all on their way before the first is looked at
+            const uint64_t *list = lists + int64_t(j * kThreads + threadIdx.x) * K;
+            entries[j] = alive[j] ? __ldcg(reinterpret_cast<const unsigned long long *>(list + depth)) : 0;
         }
-        if (!__syncthreads_or(alive != 0)) break;
+        bool any = false;
+#pragma unroll
+        for (int j = 0; j < kLists; ++j) {
+            alive[j] = topk::key_of(entries[j]) > bar;  // what follows in this list is not larger
+            any |= alive[j];
+            if (alive[j]) shared.entries[atomicAdd(&shared.count, 1u)] = entries[j];
+        }
+        if (!__syncthreads_or(any)) break;
         selection.known = static_cast<int>(shared.count);
         __syncthreads();
         if (selection.known >= kFull) selection.keep(selection.known);
