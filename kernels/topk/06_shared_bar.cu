@@ -44,6 +44,7 @@ struct Shared {
     topk::Scratch scratch;
     unsigned count;
     uint32_t bar;    // an element must be above it
+    float value;     // !(v <= value) for all that are
     uint32_t floor;  // the bar of the row's blocks: what does not reach above it is not among the row's K largest
     bool last;
 };
@@ -56,8 +57,17 @@ struct Selection {
     int known = 0;
 
     __device__ Selection(Shared &s, const float *x, int k) : shared(s), row(x), K(k) {
-        if (threadIdx.x == 0) shared.count = shared.bar = shared.floor = 0;
+        if (threadIdx.x == 0) {
+            shared.count = shared.floor = 0;
+            raise(0);
+        }
         __syncthreads();
+    }
+
+    // One thread.
+    __device__ void raise(uint32_t to) {
+        shared.bar = to;
+        shared.value = topk::bar_value(to);
     }
 
     // All threads: sets the bar below the K-th largest of the keys of `count` different elements, of which there may be
@@ -65,7 +75,7 @@ struct Selection {
     __device__ void start(int count) {
         int ties = 0;
         const uint32_t key = K <= count ? topk::kth_key<kThreads>(shared.entries, count, K, shared.scratch, &ties) : 0;
-        if (threadIdx.x == 0) shared.bar = key > 0 ? key - 1 : 0;
+        if (threadIdx.x == 0) raise(key > 0 ? key - 1 : 0);
         __syncthreads();  // the entries make room
     }
 
@@ -85,7 +95,7 @@ struct Selection {
         const uint32_t smallest = topk::keep_largest<kThreads>(shared.entries, count, K, shared.kept, shared.scratch);
         if (threadIdx.x == 0) {
             shared.count = K;
-            shared.bar = max(shared.bar, smallest);
+            raise(max(shared.bar, smallest));
         }
         __syncthreads();
         return known = K;
@@ -153,19 +163,40 @@ struct Elements {
         return round * kRound + i * kThreads + threadIdx.x;
     }
 
-    // Elements 4q to 4q + 3; those behind the end of the row stay what they are.
-    __device__ __forceinline__ void load(int q, const float *row, int64_t round, int64_t N) {
+    // Of a round's elements, how many the row has.
+    __device__ static int present(int64_t round, int64_t N) {
+        return static_cast<int>(max(min(N - round * kRound, int64_t(kRound)), int64_t(0)));
+    }
+
+    // The thread's first element of a round, and how many the row has from there on, at the most those of the round.
+    static constexpr int kFirst = kWhole ? 4 : 1;
+    __device__ static const float *begin(const float *row, int64_t round) {
+        return row + (round * kRound + kFirst * threadIdx.x);
+    }
+    __device__ static int left(int64_t round, int64_t N) {
+        return present(round, N) - kFirst * static_cast<int>(threadIdx.x);
+    }
+
+    // Elements 4q to 4q + 3 of the round; those behind the end of the row stay what they are.
+    __device__ __forceinline__ void load(int q, const float *begin, int left) {
         if constexpr (kWhole) {
-            load_quad_if(v, 4 * q, row + index(round, 4 * q), index(round, 4 * q) < N);
+            load_quad_if(v, 4 * q, begin + q * 4 * kThreads, q * 4 * kThreads < left);
         } else {
 #pragma unroll
             for (int i = 4 * q; i < 4 * q + 4; ++i)
-                if (index(round, i) < N) v[i] = row[index(round, i)];
+                if (i * kThreads < left) v[i] = begin[i * kThreads];
         }
     }
 
-    __device__ uint32_t largest_key(int64_t round, int64_t N) const {
+    // The key of one of the largest; NaN counts where there is nothing else.
+    __device__ uint32_t large_key(int64_t round, int64_t N) const {
         uint32_t most = 0;
+        if (present(round, N) == kRound) {
+            float largest = v[0];
+#pragma unroll
+            for (int i = 1; i < kEach; ++i) largest = fmaxf(largest, v[i]);
+            return topk::key_of(largest);
+        }
 #pragma unroll
         for (int i = 0; i < kEach; ++i)
             if (index(round, i) < N) most = max(most, topk::key_of(v[i]));
@@ -175,19 +206,21 @@ struct Elements {
     // Which of them are above a bar's value, a bit each; meanwhile those of the next round are asked for.
     __device__ __forceinline__ unsigned above(float value, const float *row, int64_t next, int64_t N) {
         unsigned mask = 0;
+        const float *from = begin(row, next);
+        const int there = left(next, N);
 #pragma unroll
         for (int q = 0; q < kQuads; ++q) {
 #pragma unroll
             for (int i = 4 * q; i < 4 * q + 4; ++i)
                 if (!(v[i] <= value)) mask |= 1u << i;
-            load(q, row, next, N);
+            load(q, from, there);
         }
         return mask;
     }
 
     // Appends the indices of those in the mask.
     __device__ static void push(Shared &shared, unsigned mask, int64_t round, int64_t N) {
-        if ((round + 1) * kRound > N) {
+        if (present(round, N) < kRound) {
 #pragma unroll
             for (int i = 0; i < kEach; ++i)
                 if (index(round, i) >= N) mask &= ~(1u << i);
@@ -282,18 +315,19 @@ __global__ void __launch_bounds__(kThreads, BLOCKS_PER_SM)
 
     Elements<kWhole> elements;
 #pragma unroll
-    for (int q = 0; q < kQuads; ++q) elements.load(q, row, part, N);
-    const uint32_t largest = elements.largest_key(part, N);
-    shared.entries[threadIdx.x] = topk::entry_of(largest, 0);
+    for (int q = 0; q < kQuads; ++q)
+        elements.load(q, Elements<kWhole>::begin(row, part), Elements<kWhole>::left(part, N));
+    const uint32_t large = elements.large_key(part, N);
+    shared.entries[threadIdx.x] = topk::entry_of(large, 0);
     if (looks) {
-        const uint32_t most = __reduce_max_sync(kWhole32, largest);
+        const uint32_t most = __reduce_max_sync(kWhole32, large);
         if (threadIdx.x % 32 == 0) atomicMax(first_largest + part, most);
     }
     __syncthreads();
     selection.start(kThreads);
 
     const volatile unsigned *count = &shared.count;
-    const volatile uint32_t *bar = &shared.bar;
+    const volatile float *value = &shared.value;
     int64_t round = part, look = looks && threadIdx.x < 32 ? part + int64_t(LOOK_AFTER) * parts : -1;
     while (true) {
         while (round < rounds) {
@@ -303,11 +337,11 @@ __global__ void __launch_bounds__(kThreads, BLOCKS_PER_SM)
                 const uint32_t key = reached_by(first_largest, parts, K, reinterpret_cast<uint32_t *>(shared.kept));
                 if (threadIdx.x == 0 && key > 0) {
                     shared.floor = key - 1;
-                    shared.bar = max(shared.bar, key - 1);
+                    selection.raise(max(shared.bar, key - 1));
                 }
                 __syncwarp();
             }
-            const unsigned mask = elements.above(topk::bar_value(*bar), row, round + parts, N);
+            const unsigned mask = elements.above(*value, row, round + parts, N);
             if (mask != 0) Elements<kWhole>::push(shared, mask, round, N);
             round += parts;
         }

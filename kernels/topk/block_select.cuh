@@ -121,7 +121,8 @@ __device__ __forceinline__ void order_by_counting(uint64_t *entries, int count, 
     const int t = threadIdx.x;
     const uint64_t own = t < count ? entries[t] : 0;
     int rank = t < count ? 0 : wanted;
-    for (int i = 0; i < count; ++i) rank += entries[i] > own;
+    if (t < count)
+        for (int i = 0; i < count; ++i) rank += entries[i] > own;
     __syncthreads();
     if (rank < wanted) entries[rank] = own;
     __syncthreads();

@@ -93,7 +93,7 @@ def test_the_largest_are_found(topk: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "rows"),
     [
-        ("shared.bar, smallest);", "shared.bar, smallest + 0x2000000);", (1, 65537, 2)),
+        ("shared.bar, smallest));", "shared.bar, smallest + 0x2000000));", (1, 65537, 2)),
         ("if (topk::key_of(own[j]) > floor)", "if (topk::key_of(own[j]) > floor + 0x800000)", (1, 65537, 2)),
         ("mask &= ~(1u << i);", "mask &= ~0u;", (5, 5003, 17)),
     ],

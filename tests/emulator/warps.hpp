@@ -48,6 +48,7 @@ To bits_as(From from) {
 }
 inline uint32_t __float_as_uint(float value) { return bits_as<uint32_t>(value); }
 inline float __uint_as_float(uint32_t value) { return bits_as<float>(value); }
+inline float fmaxf(float a, float b) { return std::fmax(a, b); }
 inline int __popc(uint32_t mask) { return __builtin_popcount(mask); }
 inline int __ffs(int mask) { return __builtin_ffs(mask); }
 template <class T>
