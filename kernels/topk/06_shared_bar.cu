@@ -17,6 +17,7 @@
 // Tile arithmetic: as before, 256 threads x 16 elements a round, buffer of 1024 + 4096 entries, 4 blocks an SM; 32 warps x
 // 2 KiB on their way, 64 KiB an SM, where 23 cover the latency of the DRAM. A round is 16 comparisons and 16 bits set.
 #include "block_select.cuh"
+#include "elements.cuh"
 #include "order.cuh"
 #include "topk.h"
 
@@ -27,16 +28,11 @@
 #ifndef BLOCKS_PER_SM
 #define BLOCKS_PER_SM 4
 #endif
-// Whether loads are marked to leave the caches first.
-#ifndef STREAM
-#define STREAM 0
-#endif
 
 namespace {
 
-constexpr int kThreads = 256, kQuads = 4, kEach = 4 * kQuads, kRound = kThreads * kEach;
+using topk::kRound, topk::kThreads;
 constexpr int kMostK = 512, kFull = 1024, kRoom = kFull + kRound, kMostParts = 1024;
-constexpr unsigned kWhole32 = 0xffffffffu;
 
 struct Shared {
     uint64_t entries[kRoom];
@@ -138,100 +134,6 @@ struct Selection {
     }
 };
 
-// Four neighbours, or nothing. In PTX, so that they come into the very registers that the four before them leave, and
-// nothing has to wait for them to be moved there.
-__device__ __forceinline__ void load_quad_if(float (&to)[kEach], int at, const float *from, bool wanted) {
-    if constexpr (STREAM != 0)
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global.cs.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
-                     : "+f"(to[at]), "+f"(to[at + 1]), "+f"(to[at + 2]), "+f"(to[at + 3])
-                     : "l"(from), "r"(static_cast<int>(wanted)));
-    else
-        asm volatile(
-            "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, "
-            "[%4];\n}"
-            : "+f"(to[at]), "+f"(to[at + 1]), "+f"(to[at + 2]), "+f"(to[at + 3])
-            : "l"(from), "r"(static_cast<int>(wanted)));
-}
-
-// A thread's 16 elements of a round: four quads, or, where rows are not aligned, one at a time.
-template <bool kWhole>
-struct Elements {
-    float v[kEach] = {};
-
-    __device__ static int64_t index(int64_t round, int i) {
-        if constexpr (kWhole) return round * kRound + i / 4 * (4 * kThreads) + 4 * threadIdx.x + i % 4;
-        return round * kRound + i * kThreads + threadIdx.x;
-    }
-
-    // Of a round's elements, how many the row has.
-    __device__ static int present(int64_t round, int64_t N) {
-        return static_cast<int>(max(min(N - round * kRound, int64_t(kRound)), int64_t(0)));
-    }
-
-    // The thread's first element of a round, and how many the row has from there on, at the most those of the round.
-    static constexpr int kFirst = kWhole ? 4 : 1;
-    __device__ static const float *begin(const float *row, int64_t round) {
-        return row + (round * kRound + kFirst * threadIdx.x);
-    }
-    __device__ static int left(int64_t round, int64_t N) {
-        return present(round, N) - kFirst * static_cast<int>(threadIdx.x);
-    }
-
-    // Elements 4q to 4q + 3 of the round; those behind the end of the row stay what they are.
-    __device__ __forceinline__ void load(int q, const float *begin, int left) {
-        if constexpr (kWhole) {
-            load_quad_if(v, 4 * q, begin + q * 4 * kThreads, q * 4 * kThreads < left);
-        } else {
-#pragma unroll
-            for (int i = 4 * q; i < 4 * q + 4; ++i)
-                if (i * kThreads < left) v[i] = begin[i * kThreads];
-        }
-    }
-
-    // The key of one of the largest; NaN counts where there is nothing else.
-    __device__ uint32_t large_key(int64_t round, int64_t N) const {
-        uint32_t most = 0;
-        if (present(round, N) == kRound) {
-            float largest = v[0];
-#pragma unroll
-            for (int i = 1; i < kEach; ++i) largest = fmaxf(largest, v[i]);
-            return topk::key_of(largest);
-        }
-#pragma unroll
-        for (int i = 0; i < kEach; ++i)
-            if (index(round, i) < N) most = max(most, topk::key_of(v[i]));
-        return most;
-    }
-
-    // Which of them are above a bar's value, a bit each; meanwhile those of the next round are asked for.
-    __device__ __forceinline__ unsigned above(float value, const float *row, int64_t next, int64_t N) {
-        unsigned mask = 0;
-        const float *from = begin(row, next);
-        const int there = left(next, N);
-#pragma unroll
-        for (int q = 0; q < kQuads; ++q) {
-#pragma unroll
-            for (int i = 4 * q; i < 4 * q + 4; ++i)
-                if (!(v[i] <= value)) mask |= 1u << i;
-            load(q, from, there);
-        }
-        return mask;
-    }
-
-    // Appends the indices of those in the mask.
-    __device__ static void push(Shared &shared, unsigned mask, int64_t round, int64_t N) {
-        if (present(round, N) < kRound) {
-#pragma unroll
-            for (int i = 0; i < kEach; ++i)
-                if (index(round, i) >= N) mask &= ~(1u << i);
-        }
-        unsigned place = mask != 0 ? atomicAdd(&shared.count, static_cast<unsigned>(__popc(mask))) : 0;
-#pragma unroll 1
-        for (; mask != 0; mask &= mask - 1)
-            shared.entries[place++] = static_cast<uint32_t>(index(round, __ffs(static_cast<int>(mask)) - 1));
-    }
-};
-
 // One warp: a key that K of `count` keys reach, the largest such but for its lower half; 0 if there are not K but zeros.
 // The keys are others' while they come in; `room` holds `count` of them.
 __device__ uint32_t reached_by(const uint32_t *keys, int count, int K, volatile uint32_t *room) {
@@ -245,7 +147,7 @@ __device__ uint32_t reached_by(const uint32_t *keys, int count, int K, volatile 
         unsigned reach = 0;
 #pragma unroll 4
         for (int i = lane; i < count; i += 32) reach += room[i] >= (found | bit);
-        if (__reduce_add_sync(kWhole32, reach) >= static_cast<unsigned>(K)) found |= bit;
+        if (__reduce_add_sync(topk::kAllLanes, reach) >= static_cast<unsigned>(K)) found |= bit;
     }
     return found;
 }
@@ -313,14 +215,14 @@ __global__ void __launch_bounds__(kThreads, BLOCKS_PER_SM)
     const bool looks = LOOK_AFTER > 0 && parts >= K && parts > 1;
     Selection selection(shared, row, K);
 
-    Elements<kWhole> elements;
+    topk::Elements<kWhole> elements;
 #pragma unroll
-    for (int q = 0; q < kQuads; ++q)
-        elements.load(q, Elements<kWhole>::begin(row, part), Elements<kWhole>::left(part, N));
+    for (int q = 0; q < topk::kQuads; ++q)
+        elements.load(q, topk::Elements<kWhole>::begin(row, part), topk::Elements<kWhole>::left(part, N));
     const uint32_t large = elements.large_key(part, N);
     shared.entries[threadIdx.x] = topk::entry_of(large, 0);
     if (looks) {
-        const uint32_t most = __reduce_max_sync(kWhole32, large);
+        const uint32_t most = __reduce_max_sync(topk::kAllLanes, large);
         if (threadIdx.x % 32 == 0) atomicMax(first_largest + part, most);
     }
     __syncthreads();
@@ -331,7 +233,7 @@ __global__ void __launch_bounds__(kThreads, BLOCKS_PER_SM)
     int64_t round = part, look = looks && threadIdx.x < 32 ? part + int64_t(LOOK_AFTER) * parts : -1;
     while (true) {
         while (round < rounds) {
-            if (__shfl_sync(kWhole32, *count, 0) >= kFull) break;
+            if (__shfl_sync(topk::kAllLanes, *count, 0) >= kFull) break;
             if (round == look) {
                 look = -1;
                 const uint32_t key = reached_by(first_largest, parts, K, reinterpret_cast<uint32_t *>(shared.kept));
@@ -342,7 +244,7 @@ __global__ void __launch_bounds__(kThreads, BLOCKS_PER_SM)
                 __syncwarp();
             }
             const unsigned mask = elements.above(*value, row, round + parts, N);
-            if (mask != 0) Elements<kWhole>::push(shared, mask, round, N);
+            if (mask != 0) topk::Elements<kWhole>::push(shared.entries, &shared.count, mask, round, N);
             round += parts;
         }
         if (!__syncthreads_or(round < rounds)) break;

@@ -16,7 +16,7 @@ from tests.emulated_kernels import EMULATOR, KERNELS
 from tests.emulated_rows import program_of, translated
 
 FILTER = ("filter/edges.cuh", "filter/quads.cuh", "filter/strips.cuh", "filter/07_warp_strips.cu")
-TOPK = ("topk/order.cuh", "topk/block_select.cuh", "topk/06_shared_bar.cu")
+TOPK = ("topk/order.cuh", "topk/block_select.cuh", "topk/elements.cuh", "topk/06_shared_bar.cu")
 _ARGS = {
     "filter": "struct Args {\n    const float *x;\n    float *y;\n    int64_t H, W, R;\n};\n",
     "topk": (
