@@ -23,12 +23,12 @@ def shares(folder: Path, name: str) -> dict[tuple[str, str], float]:
 
 def test_the_mean_filter_takes_the_time_of_a_copy(tmp_path: Path) -> None:
     found = shares(tmp_path, "mean_filter")
-    last = {radius: found["two_scans", f"H=8192,W=8192,R={radius}"] for radius in (1, 3, 7, 15)}
+    last = {radius: found["warp_strips", f"H=8192,W=8192,R={radius}"] for radius in (1, 3, 7, 15)}
     assert min(last[1], last[3], last[7]) >= 0.85, last
     assert last[15] >= 0.6, last
 
 
 def test_topk_takes_the_time_of_a_read(tmp_path: Path) -> None:
     found = shares(tmp_path, "topk")
-    assert found["bar", "B=1,N=67108864,K=64"] >= 0.6, found
-    assert found["bar", "B=4096,N=32768,K=64"] >= 0.6, found
+    assert found["shared_bar", "B=1,N=67108864,K=64"] >= 0.6, found
+    assert found["shared_bar", "B=4096,N=32768,K=64"] >= 0.6, found
