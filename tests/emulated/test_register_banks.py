@@ -63,7 +63,7 @@ def conflicts(body: list[str]) -> int:
 
 
 def hurried(body: list[str], least: int = 16) -> int:
-    """Return the 16-byte reads of shared memory in a loop that are used with fewer than `least` instructions between."""
+    """Return the 16-byte reads of shared memory in a loop that are used before `least` other instructions have come."""
     found = 0
     for at, text in enumerate(body):
         read = re.match(r"LDS\.128 R(\d+),", text)

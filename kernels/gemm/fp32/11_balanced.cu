@@ -100,8 +100,7 @@ static_assert(BN <= 256 && BK <= 256, "one order of the copy engine takes 256 el
 static_assert(STAGES >= 3, "one stage is read, one was read, and others are filled");
 static_assert(BURSTS >= 1 && BURSTS < BK, "a portion at a value of k, none at the last");
 
-constexpr int kPad = 4;
-constexpr int kRowA = BM + kPad;
+constexpr int kPad = 4, kRowA = BM + kPad;
 #ifdef GEMM_LAYOUT_NT
 constexpr bool kTransposeB = true;
 #else
@@ -154,8 +153,10 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     }
     __syncthreads();
 
-    ladder::Transposer<BM, kRowA, BK, kThreads, kShape == kWhole> copy_a;
-    std::conditional_t<kTransposeB, ladder::Transposer<BN, kRowB, BK, kThreads, kShape == kWhole>,
+    constexpr bool kInside = kShape == kWhole;
+    constexpr auto kKeeps = kTransposeB ? ladder::kNothing : kInside ? ladder::kAddresses : ladder::kOffsets;
+    ladder::Transposer<BM, kRowA, BK, kThreads, kInside, kKeeps> copy_a;
+    std::conditional_t<kTransposeB, ladder::Transposer<BN, kRowB, BK, kThreads, kInside, kKeeps>,
                        ladder::Elements<BN, BK, kThreads>>
         copy_b;
     constexpr int kCopiesA = decltype(copy_a)::kCopies, kCopiesB = kEngine ? 0 : decltype(copy_b)::kCopies;
@@ -212,8 +213,7 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         if (wanted && --to_copy == 0) next_part();
     }
 
-    // Lanes are numbered so that lane and lane ^ 1 share their rows, lane and lane ^ 2 their columns: a 16-byte read
-    // takes one wavefront for 16 lanes, instead of one for 8, where such pairs read the same vector.
+    // Lanes l and l ^ 1 share their rows, l and l ^ 2 their columns: a 16-byte read takes a wavefront for 16 lanes.
     const int lane_row = lane / 2 % kLanesM, lane_col = lane / (2 * kLanesM) * 2 + lane % 2;
     const int my_row = warp / kWarpsN * WM + lane_row * 4;
     const int my_col = warp % kWarpsN * WN + lane_col * 4;
