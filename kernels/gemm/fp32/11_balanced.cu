@@ -21,7 +21,7 @@
 //          slow one: 2.42 or 2.65 ms at 4096. cuBLAS: 2.69.
 // Lost     The first form of this rung came to 0.866 to 0.881 at 4096 and 0.93 at 8192. Its main loop looked after its
 //          parts itself; ptxas then read fragments 4 instructions before their use, not 64, so that each of the 32 k of
-//          a step waited for shared memory. (Rung 10 has 44 such reads a step with BURSTS 1, and 5 with BURSTS 2.)
+//          a step waited for shared memory. (Rung 10 has 44 such reads a step with BURSTS 1, and 3 with BURSTS 2.)
 //          tests/emulated/test_register_banks.py counts them.
 // Tile     BM x BN x BK = 128 x 256 x 32, 256 threads, warps of 64 x 64, 4 stages: all as before.
 // Sizes    any M, N, K >= 1, layouts nn and nt: see Shape. Needs compute capability 9.0 for the copy engine. Where
