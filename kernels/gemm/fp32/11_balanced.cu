@@ -3,11 +3,11 @@
 // Idea     The profile of 10_register_banks at 4096: a multiprocessor is busy for 5.01 M cycles on average, for 5.39 M
 //          at worst. 512 tiles of 128 x 256 are 3.88 rounds of 132, which take 4: that is 3 %. The rest is that tiles
 //          differ: the slowest multiprocessors with three tiles and with four took 1.35 M cycles a tile, the mean is
-//          1.29 M. In the rung before, and in cuBLAS, warps meet at a barrier in each step, and no tile is slower than
+//          1.29 M. In 09_double_buffer and in cuBLAS warps meet at a barrier in each step, and no tile is slower than
 //          another. So it seems that warps which nothing holds together fall into a slow gait: two take turns at a
 //          scheduler; at one place of the loop they fetch its instructions once (70 KB a step), apart they do it twice.
 //          Waits for instructions are fewest where the loop begins and where warps queue for copies, then double.
-// Changed  against the rung before:
+// Changed  against 10_register_banks:
 //          - warps meet once a step of 32 k (MEETINGS, MEET_ALL);
 //          - a block a multiprocessor; it walks over its tiles, whole ones first, then its equal share of what is left
 //            after the last but two rounds: a range of steps along k, which begins in the middle of a tile and ends in
