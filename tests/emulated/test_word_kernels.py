@@ -34,7 +34,7 @@ def translated(text: str) -> str:
         text,
         flags=re.S,
     )
-    text = re.sub(r'#include "(?!gemm\.h|\.\./\.\./common/(raster|balanced)|copies)[^"]*"\n', "", text)
+    text = re.sub(r'#include "(?!gemm\.h|\.\./\.\./common/(raster|balanced)|copies|parts)[^"]*"\n', "", text)
     return text if "cudaError_t prepare" in text else _NO_PLAN + text
 
 
@@ -48,8 +48,9 @@ def compiled(
     (folder / "common").mkdir(exist_ok=True)
     for name in ("raster.cuh", "balanced.cuh"):
         (folder / "common" / name).write_text((KERNELS / "common" / name).read_text(encoding="utf-8"))
-    copies = (KERNELS / "gemm" / "fp32" / "copies.cuh").read_text(encoding="utf-8")
-    (folder / "a" / "b" / "copies.cuh").write_text(copies.replace('#include "../../common/async_copy.cuh"', ""))
+    for name in ("copies.cuh", "parts.cuh"):
+        beside = (KERNELS / "gemm" / "fp32" / name).read_text(encoding="utf-8")
+        (folder / "a" / "b" / name).write_text(beside.replace('#include "../../common/async_copy.cuh"', ""))
     (folder / "gemm.h").write_text("", encoding="utf-8")
     text = translated(change((KERNELS / "gemm" / kernel).read_text(encoding="utf-8")))
     tf32 = (KERNELS / "common" / "tf32.cuh").read_text(encoding="utf-8")
@@ -96,6 +97,9 @@ def test_fp32_is_right_at_whole_tiles_edges_and_any_size(tmp_path: Path, flags: 
         ((), ((640, 256, 320), (512, 512, 224), (128, 256, 64), (132, 260, 100), (67, 131, 35), (1, 4, 1))),
         (("-DGEMM_LAYOUT_NT",), ((640, 256, 320), (132, 260, 100))),
         (("-DBN=128", "-DBK=8", "-DTM=8", "-DTN=16", "-DSTAGES=5", "-DBURSTS=1"), ((512, 256, 72), (260, 260, 20))),
+        (("-DWHOLE=1", "-DBURSTS=1"), ((640, 256, 320),)),
+        (("-DMEETINGS=2", "-DMEET_ALL=0"), ((640, 256, 320), (132, 260, 100))),
+        (("-DBK=16", "-DSTAGES=8", "-DMEETINGS=0"), ((640, 256, 80), (640, 256, 16))),  # many parts ahead
     ],
 )
 def test_fp32_with_a_balanced_end_is_right_twice(
@@ -125,7 +129,8 @@ def test_tf32x3_is_right_and_nearly_as_exact_as_fp32(
         (FP32, "acc[i][j] += x[i] * y[j]", "acc[i][j] += x[i] * y[0]"),
         (FP32, "offset + next * kRowB * 4", "offset + next * kRowA * 4"),
         (BALANCED, "float *sum = acc[v * 4 / TN]", "float *sum = acc[0]"),
-        (BALANCED, "step * BK);\n        copy_b", "0);\n        copy_b"),
+        (BALANCED, "M, K, k);", "M, K, 0);"),
+        (BALANCED, "if (wanted) to_copy -= run;", "to_copy -= run + (run < to_copy);"),
         (BALANCED, "if (at.takes())", "if (false)"),
         (WGMMA, "(k ^ row % 8) << 4", "k << 4"),
         (WGMMA, "high[1], high[3], high[5], high[7]", "high[1], high[3], high[7], high[5]"),

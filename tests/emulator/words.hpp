@@ -84,7 +84,7 @@ T *at(uint32_t address) {  // other __shared__ variables lie elsewhere, at negat
     return reinterpret_cast<T *>(shared + static_cast<int32_t>(address));
 }
 
-inline std::unique_ptr<std::barrier<>> block, warps[32], groups[8];
+inline std::unique_ptr<std::barrier<>> block, warps[32], groups[8], schedulers[4];
 
 inline void launch(unsigned grid, unsigned threads, int, const std::function<void()> &kernel) {
     for (unsigned b = 0; b < grid; ++b) {
@@ -92,6 +92,7 @@ inline void launch(unsigned grid, unsigned threads, int, const std::function<voi
         block = std::make_unique<std::barrier<>>(threads);
         for (unsigned w = 0; w < threads / 32; ++w) warps[w] = std::make_unique<std::barrier<>>(32);
         for (unsigned g = 0; g < threads / 128; ++g) groups[g] = std::make_unique<std::barrier<>>(128);
+        for (auto &scheduler : schedulers) scheduler = std::make_unique<std::barrier<>>(threads / 4);
         std::vector<std::thread> all;
         for (unsigned t = 0; t < threads; ++t)
             all.emplace_back([&, t] {
@@ -179,6 +180,8 @@ inline void wait_phase(uint32_t barrier, uint32_t parity) {
         if ((emu::at<Phases>(barrier)->bytes_and_phase & 1u) != parity) return;
     }
 }
+// Of the warps of one scheduler, which are every fourth: no other group is used.
+inline void named_barrier_sync(uint32_t id, uint32_t) { emu::schedulers[id - 1]->arrive_and_wait(); }
 template <int kStages>
 struct RingPlace {
     uint32_t stage = 0, parity = 0;

@@ -1,33 +1,43 @@
-// Rung 11: persistent blocks, and the last two rounds cut along k, so that all multiprocessors end together.
+// Rung 11: persistent blocks whose warps keep in step, and the last two rounds cut along k.
 //
-// Idea     Tiles of 128 x 256 are few: at 4096, 512 of them are 3.88 rounds of 132 blocks, so in the fourth 16
-//          multiprocessors have nothing to do; at 8192, 15.5 rounds take 16. FMAs are not short of power, they run at
-//          1.98 GHz: what is idle is lost. And a block that ends leaves its multiprocessor with an empty ring: the next
-//          one sets up barriers, and waits for its first tiles from L2 or DRAM, while no FMA runs.
-// Changed  against 10_register_banks, whose main loop it keeps:
+// Idea     The profile of 10_register_banks at 4096: a multiprocessor is busy for 5.01 M cycles on average, for 5.39 M
+//          at worst. 512 tiles of 128 x 256 are 3.88 rounds of 132, which take 4: that is 3 %. The rest is that tiles
+//          differ: the slowest multiprocessors with three tiles and with four took 1.35 M cycles a tile, the mean is
+//          1.29 M. In 09_double_buffer and in cuBLAS warps meet at a barrier in each step, and no tile is slower than
+//          another. So it seems that warps which nothing holds together fall into a slow gait: two take turns at a
+//          scheduler; at one place of the loop they fetch its instructions once (70 KB a step), apart they do it twice.
+//          Waits for instructions are fewest where the loop begins and where warps queue for copies, then double.
+// Changed  against 10_register_banks:
+//          - warps meet once a step of 32 k (MEETINGS, MEET_ALL);
 //          - a block a multiprocessor; it walks over its tiles, whole ones first, then its equal share of what is left
 //            after the last but two rounds: a range of steps along k, which begins in the middle of a tile and ends in
 //            the middle of another (common/balanced.cuh). Sums of the first part go through L2 to the block that has
 //            the beginning of that tile, long before it wants them (common/hand_over.cuh);
-//          - copies run on from tile to tile: while a tile of C is stored, the first steps of the next one land.
-// Model    At 4096, 512 * 128 steps of 8192 FMA cycles on 132 blocks are 496.5 each in place of 512, 3.0 % less; at
-//          8192 3972 in place of 4096, 3.0 %. Handing over writes and reads 128 KB a block, 64 bytes a cycle: 4096
-//          cycles, half a step. What the ring that never empties saves comes on top.
+//          - copies run on from tile to tile: while a tile of C is stored, the first steps of the next one land. The
+//            main loop knows nothing of it: it runs up to where a part begins, to be copied or to be multiplied;
+//          - rows of A are read for the next k into the same registers, once those of this k have been multiplied.
+// Model    At 4096, 512 * 128 steps on 132 blocks are 496.5 each in place of 512, at 8192 3972 in place of 4096. A step
+//          is 8192 FMA cycles, 8766 with all instructions; rung 10 needs about 9640 in its quick gait, 10540 in the
+//          slow one: 2.42 or 2.65 ms at 4096. cuBLAS: 2.69.
+// Lost     The first form of this rung came to 0.866 to 0.881 at 4096 and 0.93 at 8192. Its main loop looked after its
+//          parts itself; ptxas then read fragments 4 instructions before their use, not 64, so that each of the 32 k of
+//          a step waited for shared memory. (Rung 10 has 44 such reads a step with BURSTS 1, and 3 with BURSTS 2.)
+//          tests/emulated/test_register_banks.py counts them.
 // Tile     BM x BN x BK = 128 x 256 x 32, 256 threads, warps of 64 x 64, 4 stages: all as before.
 // Sizes    any M, N, K >= 1, layouts nn and nt: see Shape. Needs compute capability 9.0 for the copy engine. Where
-//          tiles stick out, there is but one round, or rounds are full, no tile is cut: then there are as few blocks as
-//          need no more rounds. One plan serves one launch at a time.
+//          tiles stick out, a block has one. Where there is but one round, or rounds are full, no tile is cut: then
+//          there are as few blocks as need no more rounds. One plan serves one launch at a time.
 #include "gemm.h"
 
 #include <type_traits>
 
-#include "../../common/balanced.cuh"
 #include "../../common/hand_over.cuh"
 #include "../../common/mbarrier.cuh"
 #include "../../common/tensor_map.cuh"
 #include "../../common/tma.cuh"
 #include "../../common/vectors.cuh"
 #include "copies.cuh"
+#include "parts.cuh"
 
 #ifndef BM
 #define BM 128
@@ -59,6 +69,15 @@
 #ifndef GROUP
 #define GROUP 16
 #endif
+#ifndef MEETINGS
+#define MEETINGS 1  // how often in a step warps wait for one another
+#endif
+#ifndef MEET_ALL
+#define MEET_ALL 1  // 0: only those of a scheduler
+#endif
+#ifndef WHOLE
+#define WHOLE 0  // 1: a block has one tile, as in the rung before
+#endif
 #ifndef BURSTS
 #define BURSTS 2  // in how many portions a thread issues its copies of a tile
 #endif
@@ -77,13 +96,11 @@ static_assert(kLanesM * kLanesN == 32 && WM % TM == 0 && WN % TN == 0, "32 threa
 static_assert(TM % 4 == 0 && TN % 4 == 0, "thread tiles consist of 16-byte vectors");
 static_assert(kLanesM % 2 == 0 && kLanesN % 2 == 0, "see lane_row and lane_col");
 static_assert(BK % 8 == 0, "the transposing copy works on 8 values of k");
-static_assert(BK % 2 == 0 && TN % 2 == 0, "see multiply");
 static_assert(BN <= 256 && BK <= 256, "one order of the copy engine takes 256 elements each way");
 static_assert(STAGES >= 3, "one stage is read, one was read, and others are filled");
 static_assert(BURSTS >= 1 && BURSTS < BK, "a portion at a value of k, none at the last");
 
-constexpr int kPad = 4;
-constexpr int kRowA = BM + kPad;
+constexpr int kPad = 4, kRowA = BM + kPad;
 #ifdef GEMM_LAYOUT_NT
 constexpr bool kTransposeB = true;
 #else
@@ -97,35 +114,21 @@ constexpr int kAhead = STAGES - 2;     // tiles: what a stage held has been read
 constexpr int kVectors = TM * TN / 4;  // of four sums a thread
 // Steps along k that writing and reading a tile of sums takes, 64 bytes a cycle.
 constexpr int kHandOverSteps = (2 * BM * BN * 4 / 64 + BM * BN * BK / 128 - 1) / (BM * BN * BK / 128);
+constexpr int kSchedulers = 4;  // of a multiprocessor; warp w is on the (w % 4)-th
+constexpr int kMeetEvery = MEETINGS > 0 ? BK / MEETINGS : BK;
+static_assert(kWarps % kSchedulers == 0, "as many warps on each scheduler");
+static_assert(kMeetEvery * (MEETINGS > 0 ? MEETINGS : 1) == BK, "at whole values of k");
 static_assert(kBytesA % 128 == 0, "B follows A");
 static_assert(MIN_BLOCKS * (kSharedBytes + 2048) <= 228 * 1024, "the stages must fit in shared memory");
 
 // Whole: sizes are multiples of the tile. Edge: tiles may stick out, but rows of B suit the copy engine. Any: any size.
 enum Shape { kWhole, kEdge, kAny };
 
-// The tiles that are shared along k: the first of them, and where blocks hand over sums and say that they have.
-struct Shared {
-    int first = 0;
-    float4 *sums = nullptr;     // for each block and warp, kVectors rows of 32 lanes
-    uint32_t *flags = nullptr;  // for each block and warp; all 0 between two launches
-};
-
-// Tiles in bands of GROUP rows, walked column by column: see raster.cuh. In 32 bits, as it comes between two tiles.
-struct Place {
-    int m, n;
-
-    __device__ __forceinline__ Place(unsigned index, unsigned tiles_m, unsigned tiles_n) {
-        const unsigned band = GROUP * tiles_n, first = index / band * GROUP, inside = index % band;
-        const unsigned height = tiles_m - first < GROUP ? tiles_m - first : GROUP;
-        m = static_cast<int>(first + inside % height), n = static_cast<int>(inside / height);
-    }
-};
-
 template <Shape kShape>
 __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     balanced(const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C,
              const __grid_constant__ CUtensorMap map_b, int64_t M, int64_t N, int K, int tiles_m, int tiles_n,
-             int workers, const Shared together) {
+             int workers, const ladder::SharedTiles together) {
     constexpr bool kEngine = !kTransposeB && kShape != kAny;  // who copies B
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ __align__(8) uint64_t barriers[2 * STAGES];
@@ -138,8 +141,8 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
 
     // Where this block multiplies, and where it copies, which is kAhead steps ahead.
     const int k_tiles = (K + BK - 1) / BK;
-    constexpr bool kShares = kShape == kWhole;  // at edges registers are short
-    ladder::Walk<kShares> at(blockIdx.x, workers, tiles_m * tiles_n, together.first, k_tiles), ahead = at;
+    constexpr bool kStays = kShape == kWhole;  // at edges registers are short
+    ladder::Walk<kStays> at(blockIdx.x, workers, tiles_m * tiles_n, together.first, k_tiles), ahead = at;
 
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
@@ -150,12 +153,19 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     }
     __syncthreads();
 
-    ladder::Transposer<BM, kRowA, BK, kThreads, kShape == kWhole> copy_a;
-    std::conditional_t<kTransposeB, ladder::Transposer<BN, kRowB, BK, kThreads, kShape == kWhole>,
+    constexpr bool kInside = kShape == kWhole;
+    constexpr auto kKeeps = kTransposeB ? ladder::kNothing : kInside ? ladder::kAddresses : ladder::kOffsets;
+    ladder::Transposer<BM, kRowA, BK, kThreads, kInside, kKeeps> copy_a;
+    std::conditional_t<kTransposeB, ladder::Transposer<BN, kRowB, BK, kThreads, kInside, kKeeps>,
                        ladder::Elements<BN, BK, kThreads>>
         copy_b;
     constexpr int kCopiesA = decltype(copy_a)::kCopies, kCopiesB = kEngine ? 0 : decltype(copy_b)::kCopies;
 
+    // So that warps keep in step: see above.
+    const auto meet = [&] {
+        if (!MEET_ALL) return ladder::named_barrier_sync(1 + warp % kSchedulers, kThreads / kSchedulers);
+        __syncthreads();
+    };
     // The part-th of kParts portions of this thread's copies of a tile.
     const auto copy = [&](uint32_t to, int part, int parts, bool wanted) {
 #pragma unroll
@@ -164,100 +174,117 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         for (int i = part * kCopiesB / parts; i < (part + 1) * kCopiesB / parts; ++i)
             copy_b.copy(to + kBytesA, i, wanted);
     };
-    int step = 0, column = 0;  // to be copied next: along k, and of B
-    int waiting = 0;           // steps that are copied, or on their way, and not yet multiplied
-    const auto go_to_tile = [&] {
-        const Place tile(ahead.tile, tiles_m, tiles_n);
-        step = ahead.from, column = tile.n * BN;
-        copy_a.go_to(A, int64_t{tile.m} * BM, M, K, step * BK);
-        copy_b.go_to(B, int64_t{tile.n} * BN, N, K, step * BK);
+    // To be copied next: a column of B, and k. `to_copy` steps of this part are left.
+    int column = 0, k = 0, to_copy = 0;
+    const auto go_to_part = [&] {
+        const ladder::Place<GROUP> tile(ahead.tile, tiles_m, tiles_n);
+        column = tile.n * BN, k = ahead.from * BK, to_copy = ahead.to - ahead.from;
+        copy_a.go_to(A, int64_t{tile.m} * BM, M, K, k);
+        copy_b.go_to(B, int64_t{tile.n} * BN, N, K, k);
     };
     const auto next_step = [&] {
-        if (++step < ahead.to) {
-            copy_a.next_tile();
-            copy_b.next_tile();
-        } else {
+        copy_a.next_tile();
+        copy_b.next_tile();
+        k += BK;
+    };
+    const auto next_part = [&] {
+        if constexpr (kStays) {
             ahead.advance();
-            if (ahead.more()) go_to_tile();
+            if (ahead.more()) go_to_part();
         }
     };
-    // What the first warp orders of the copy engine.
-    const auto order = [&](uint32_t to, uint32_t barrier) {
-        if (kEngine && warp == 0 && ahead.more()) {
-            ladder::arrive_expecting(barrier, kBytesB);
-            ladder::load_tile(to + kBytesA, map_b, barrier, column, step * BK);
-        }
+    // What the first warp orders of the copy engine. Where nothing is left, it arrives all the same, as the threads do:
+    // the ring goes on to the end, and nobody has to ask whether there is something to wait for.
+    const auto order = [&](uint32_t to, uint32_t barrier, bool wanted) {
+        if (!kEngine || warp != 0) return;
+        if (!wanted) return ladder::arrive(barrier);
+        ladder::arrive_expecting(barrier, kBytesB);
+        ladder::load_tile(to + kBytesA, map_b, barrier, column, k);
     };
 
-    go_to_tile();
+    go_to_part();
 #pragma unroll
     for (int stage = 0; stage < kAhead; ++stage) {
-        order(base + stage * kStage, filled + 8 * stage);
-        copy(base + stage * kStage, 0, 1, ahead.more());
+        const bool wanted = to_copy > 0;
+        order(base + stage * kStage, filled + 8 * stage, wanted);
+        copy(base + stage * kStage, 0, 1, wanted);
         ladder::arrive_when_copied(filled + 8 * stage);
-        if (ahead.more()) {
-            ++waiting;
-            next_step();
-        }
+        next_step();
+        if (wanted && --to_copy == 0) next_part();
     }
 
-    // Lanes are numbered so that lane and lane ^ 1 share their rows, lane and lane ^ 2 their columns: a 16-byte read
-    // takes one wavefront for 16 lanes, instead of one for 8, where such pairs read the same vector.
+    // Lanes l and l ^ 1 share their rows, l and l ^ 2 their columns: a 16-byte read takes a wavefront for 16 lanes.
     const int lane_row = lane / 2 % kLanesM, lane_col = lane / (2 * kLanesM) * 2 + lane % 2;
     const int my_row = warp / kWarpsN * WM + lane_row * 4;
     const int my_col = warp % kWarpsN * WN + lane_col * 4;
     const uint32_t read_a = ladder::kept(base + my_row * 4), read_b = ladder::kept(base + kBytesA + my_col * 4);
 
     float acc[TM][TN] = {};
-    float a[2][TM], b[2][TN];  // fragments of this k and of the next
-    // One k: even columns, then odd ones, in the next row backwards. ptxas keeps to this order but for details.
-    const auto multiply = [&](const float (&x)[TM], const float (&y)[TN]) {
+    // Fragments: b of this k and of the next; a of this k, where rows that have been multiplied are read for the next.
+    float a[TM], b[2][TN];
+    // Four rows: even columns, then odd ones, in the next row backwards. ptxas keeps to this order but for details.
+    const auto multiply = [&](int first, const float (&y)[TN]) {
 #pragma unroll
-        for (int i = 0; i < TM; ++i)
+        for (int i = first; i < first + 4; ++i)
 #pragma unroll
             for (int turn = 0; turn < TN; ++turn) {
                 const int at = i % 2 ? TN - 1 - turn : turn;
                 const int j = at < TN / 2 ? 2 * at : 2 * at - TN + 1;
-                acc[i][j] += x[i] * y[j];
+                acc[i][j] += a[i] * y[j];
             }
+    };
+    const auto read_rows = [&](int first, uint32_t at) {
+        float four[4];
+        ladder::read_fragment<4, 4>(four, read_a + at + first * kLaneM);
+        for (int e = 0; e < 4; ++e) a[first + e] = four[e];
     };
 
     ladder::RingPlace<STAGES> from, into;
     into.stage = kAhead;
     ladder::wait_phase(filled, 0);
-    ladder::read_fragment<TM, kLaneM>(a[0], read_a);
+#pragma unroll
+    for (int row = 0; row < TM; row += 4) read_rows(row, 0);
     ladder::read_fragment<TN, kLaneN>(b[0], read_b);
-    for (; at.more(); at.advance()) {
-        for (int left = at.to - at.from; left > 0; --left) {
+    for (int left = at.to - at.from; left > 0;) {
+        // Up to where the next part begins, to be copied or to be multiplied: in this loop, none of that is asked.
+        const bool wanted = to_copy > 0;
+        int run = wanted && to_copy < left ? to_copy : left;
+        left -= run;
+        if (wanted) to_copy -= run;
+        for (; run > 0; --run) {
             uint32_t offset = from.stage * kStage;
             const uint32_t to = base + into.stage * kStage;
-            const bool wanted = ahead.more();
             ladder::wait_phase(filled + kRead + 8 * into.stage, into.parity ^ 1);
-            order(to, filled + 8 * into.stage);
+            order(to, filled + 8 * into.stage, wanted);
 #pragma unroll
-            for (int k = 0; k < BK; ++k) {
+            for (int i = 0; i < BK; ++i) {
+                if (MEETINGS > 0 && i % kMeetEvery == 0) meet();
                 constexpr int kEvery = (BK - 1) / BURSTS;
-                if (k % kEvery == 0 && k / kEvery < BURSTS) copy(to, k / kEvery, BURSTS, wanted);
-                if (k == BK - 1) {  // step to the next stage
-                    // Also where nothing was to be copied: then nobody waits for it.
+                if (i % kEvery == 0 && i / kEvery < BURSTS) copy(to, i / kEvery, BURSTS, wanted);
+                // At once, or else ptxas computes the next addresses before the last copies, and keeps both.
+                if (BURSTS > 1 && i == (BURSTS - 1) * kEvery) next_step();
+                if (i == BK - 1) {  // step to the next stage
                     ladder::arrive_when_copied(filled + 8 * into.stage);
-                    if (wanted) next_step();
-                    waiting += wanted - 1;
+                    if (BURSTS == 1) next_step();
                     __syncwarp();
                     ladder::arrive(filled + kRead + 8 * from.stage);
                     from.advance();
                     into.advance();
                     offset = from.stage * kStage;
-                    if (waiting > 0) ladder::wait_phase(filled + 8 * from.stage, from.parity);
+                    ladder::wait_phase(filled + 8 * from.stage, from.parity);
                 }
-                // Read for the next k, perhaps of the next tile, while this one is multiplied. (After the last step:
-                // stale values, never used.)
-                const int next = (k + 1) % BK;
-                ladder::read_fragment<TM, kLaneM>(a[(k + 1) % 2], read_a + offset + next * kRowA * 4);
-                ladder::read_fragment<TN, kLaneN>(b[(k + 1) % 2], read_b + offset + next * kRowB * 4);
-                multiply(a[k % 2], b[k % 2]);
+                // Read for the next k, while this one is multiplied. (After the last step: stale values, never used.)
+                const int next = (i + 1) % BK;
+                ladder::read_fragment<TN, kLaneN>(b[(i + 1) % 2], read_b + offset + next * kRowB * 4);
+#pragma unroll
+                for (int row = 0; row < TM; row += 4) {
+                    multiply(row, b[i % 2]);
+                    read_rows(row, offset + next * kRowA * 4);
+                }
             }
         }
+        if (wanted && to_copy == 0) next_part();
+        if (left > 0) continue;
 
         // A 16-byte store wants four consecutive registers, and by way of it so does acc. An addition in between (which
         // -0 would notice, so it is not optimised away) leaves acc where ptxas likes it.
@@ -285,7 +312,7 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
                 }
                 ladder::lower_flag(together.flags + own - kWarps);
             }
-            const Place tile(at.tile, tiles_m, tiles_n);
+            const ladder::Place<GROUP> tile(at.tile, tiles_m, tiles_n);
             const int64_t first_row = int64_t{tile.m} * BM + ladder::kept(my_row);
             const int64_t first_col = int64_t{tile.n} * BN + ladder::kept(my_col);
 #pragma unroll
@@ -302,19 +329,17 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
         for (int i = 0; i < TM; ++i)
 #pragma unroll
             for (int j = 0; j < TN; ++j) acc[i][j] = 0.0f;
+        if constexpr (kStays) {
+            at.advance();
+            if (at.more()) left = at.to - at.from;
+        }
     }
 }
 
 struct Plan {
     CUtensorMap b;
     bool engine = false;  // whether the copy engine takes B
-    int tiles_m = 0, tiles_n = 0, workers = 0;
-    Shared together;
-
-    ~Plan() {
-        if (together.sums != nullptr) cudaFree(together.sums);
-        if (together.flags != nullptr) cudaFree(together.flags);
-    }
+    ladder::Division tiles;
 };
 
 template <Shape kShape>
@@ -323,9 +348,10 @@ static cudaError_t start(const Args *args, const Plan &plan, cudaStream_t stream
     // More than 48 KB of shared memory must be asked for.
     const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
     if (error != cudaSuccess) return error;
-    kernel<<<plan.workers, kThreads, kSharedBytes, stream>>>(args->A, args->B, args->C, plan.b, args->M, args->N,
-                                                             static_cast<int>(args->K), plan.tiles_m, plan.tiles_n,
-                                                             plan.workers, plan.together);
+    const ladder::Division &tiles = plan.tiles;
+    kernel<<<tiles.workers, kThreads, kSharedBytes, stream>>>(args->A, args->B, args->C, plan.b, args->M, args->N,
+                                                              static_cast<int>(args->K), tiles.tiles_m, tiles.tiles_n,
+                                                              tiles.workers, tiles.together);
     return cudaGetLastError();
 }
 
@@ -336,30 +362,6 @@ static Shape shape_of(const Args &args, const Plan &plan) {
     return args.M % BM == 0 && args.N % BN == 0 && args.K % BK == 0 && aligned(args.C) ? kWhole : kEdge;
 }
 
-// How many blocks there are, and which tiles they share.
-static cudaError_t divide(Plan *plan, const Args &args) {
-    const int64_t tiles_m = (args.M + BM - 1) / BM, tiles_n = (args.N + BN - 1) / BN;
-    if (tiles_m * tiles_n > INT32_MAX / 2 || tiles_n > INT32_MAX / GROUP || args.K > INT32_MAX - STAGES * BK)
-        return cudaErrorInvalidValue;
-    int device = 0, multiprocessors = 0;
-    if (const cudaError_t error = cudaGetDevice(&device)) return error;
-    if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device))
-        return error;
-    plan->tiles_m = static_cast<int>(tiles_m), plan->tiles_n = static_cast<int>(tiles_n);
-    const int tiles = plan->tiles_m * plan->tiles_n, steps = static_cast<int>((args.K + BK - 1) / BK);
-    const int most = multiprocessors * MIN_BLOCKS;
-    const bool shares = shape_of(args, *plan) == kWhole;
-    plan->together.first = shares ? ladder::first_shared(tiles, steps, most, kHandOverSteps) : tiles;
-    plan->workers = plan->together.first < tiles ? most : ladder::even_workers(tiles, most);
-    if (plan->together.first == tiles) return cudaSuccess;
-    const size_t warps = static_cast<size_t>(most) * kWarps;
-    if (const cudaError_t error = cudaMalloc(&plan->together.sums, warps * kVectors * 32 * sizeof(float4)))
-        return error;
-    if (const cudaError_t error = cudaMalloc(&plan->together.flags, warps * sizeof(uint32_t))) return error;
-    if (const cudaError_t error = cudaMemset(plan->together.flags, 0, warps * sizeof(uint32_t))) return error;
-    return cudaStreamSynchronize(cudaStreamLegacy);
-}
-
 static cudaError_t fill(Plan *plan, const Args &args) {
     plan->engine = !kTransposeB && args.N % 4 == 0 && aligned(args.B);
     if (plan->engine) {
@@ -368,16 +370,18 @@ static cudaError_t fill(Plan *plan, const Args &args) {
             CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
         if (const cudaError_t error = ladder::make_map(&plan->b, b)) return error;
     }
-    return divide(plan, args);
+    const int64_t tiles_m = (args.M + BM - 1) / BM, tiles_n = (args.N + BN - 1) / BN;
+    if (tiles_n > INT32_MAX / GROUP || args.K > INT32_MAX - STAGES * BK) return cudaErrorInvalidValue;
+    const bool stays = !WHOLE && shape_of(args, *plan) == kWhole;
+    return plan->tiles.divide(tiles_m, tiles_n, (args.K + BK - 1) / BK, MIN_BLOCKS, kWarps, kVectors, kHandOverSteps,
+                              stays);
 }
 
 extern "C" cudaError_t prepare(const Args *args, void **plan) {
     Plan *made = new Plan{};
     const cudaError_t error = fill(made, *args);
-    if (error == cudaSuccess)
-        *plan = made;
-    else
-        delete made;
+    if (error != cudaSuccess) return delete made, error;
+    *plan = made;
     return error;
 }
 

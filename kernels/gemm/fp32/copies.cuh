@@ -4,20 +4,24 @@
 
 namespace ladder {
 
+// What a thread keeps in registers for the rows that it copies; the less it is, the more it computes each time. Offsets
+// are kept by the compiler, which computes them before the main loop.
+enum Keeps { kAddresses, kOffsets, kNothing };
+
 // Copies kExtent values of m (or n) times kDepth of k, contiguous along k in global memory, to rows of m in shared
 // memory, 4 bytes a time: 8 values of k times 4 of m by a warp, so that it reads whole sectors and writes to 32 banks.
-template <int kExtent, int kRow, int kDepth, int kThreads, bool kInside>
+template <int kExtent, int kRow, int kDepth, int kThreads, bool kInside, Keeps kKeeps>
 struct Transposer {
     static constexpr int kStep = kThreads / 8;  // values of m that the block copies at once
     static constexpr int kRows = kExtent / kStep;
     static constexpr int kCopies = kRows * kDepth / 8;
     static_assert(kExtent % kStep == 0, "whole passes");
 
-    const float *from[kInside ? kRows : 1];  // at the edge registers are short: addresses are computed
-    int limit;                               // rows of the matrix from this thread's first on
-    int depth;                               // K minus this thread's k in the tile to be copied next
-    int pitch;                               // of the matrix
-    uint32_t target;                         // of this thread in a tile, in bytes
+    const float *from[kKeeps == kAddresses ? kRows : 1];
+    int limit;        // rows of the matrix from this thread's first on
+    int depth;        // K minus this thread's k in the tile to be copied next
+    uint32_t pitch;   // of the matrix
+    uint32_t target;  // of this thread in a tile, in bytes
 
     __device__ Transposer() : target((threadIdx.x % 8 * kRow + threadIdx.x / 8) * 4) {}
 
@@ -28,7 +32,7 @@ struct Transposer {
         depth = K - k - static_cast<int>(threadIdx.x % 8);
         pitch = K;
 #pragma unroll
-        for (int row = 0; row < (kInside ? kRows : 1); ++row)
+        for (int row = 0; row < (kKeeps == kAddresses ? kRows : 1); ++row)
             from[row] = matrix + (first + threadIdx.x / 8 + row * kStep) * K + k + threadIdx.x % 8;
     }
 
@@ -37,16 +41,20 @@ struct Transposer {
     __device__ __forceinline__ void copy(uint32_t tile, int index, uint32_t wanted) const {
         const int row = index % kRows, slice = index / kRows * 8;
         const uint32_t to = tile + target + (slice * kRow + row * kStep) * 4;
-        if constexpr (kInside)
-            copy_async_if<4>(to, from[row] + slice, wanted);
+        const float *at = from[0] + slice;
+        if constexpr (kKeeps == kAddresses)
+            at = from[row] + slice;
         else
-            copy_async_or_zero<4>(to, from[0] + static_cast<int64_t>(row * kStep) * pitch + slice,
-                                  row * kStep < limit && slice < depth);
+            at += static_cast<int64_t>(row * kStep) * static_cast<int>(kKeeps == kNothing ? kept(pitch) : pitch);
+        if constexpr (kInside)
+            copy_async_if<4>(to, at, wanted);
+        else
+            copy_async_or_zero<4>(to, at, row * kStep < limit && slice < depth);
     }
 
     __device__ __forceinline__ void next_tile() {
 #pragma unroll
-        for (int row = 0; row < (kInside ? kRows : 1); ++row) from[row] += kDepth;
+        for (int row = 0; row < (kKeeps == kAddresses ? kRows : 1); ++row) from[row] += kDepth;
         depth -= kDepth;
     }
 };
