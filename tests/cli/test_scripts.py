@@ -275,7 +275,7 @@ def test_all_tests_run_the_fast_ones_first_and_their_exit_code_counts(pretended:
     beside, alone = done.stdout.splitlines()
     assert beside.startswith("-m pytest -q -n auto --maxprocesses 4 --dist loadfile tests/unit tests/cli")
     assert alone == "-m pytest -q tests/gpu"
-    folders = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/**/test_*.py")}  # none is forgotten
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/**/test_*.py")}
     assert folders == {word for word in (*beside.split(), *alone.split()) if word.startswith("tests/")}
     assert done.returncode == 4
 
