@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib
-import importlib.util
 import re
-import sys
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,6 +16,7 @@ from profiler.errors import UsageError
 from profiler.model import ProblemRef
 from profiler.problem import DTYPE_BYTES, Arg, In, InOut, Out, Problem, Scalar
 from profiler.problems import REGISTRY
+from profiler.python_module import load_python
 from profiler.python_source import PythonSourceError, parse_python
 from profiler.suggest import near_match
 
@@ -109,27 +107,12 @@ def _location(kind: str, file: Path | None) -> tuple[Path, str]:
 
 
 def _load_module(path: Path) -> Any:
-    resolved = path.resolve()
-    name = f"kernel_ladder_problem_{hashlib.sha256(str(resolved).encode()).hexdigest()[:16]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, resolved)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path}: not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(resolved.parent))  # so that the file may import what lies beside it
     try:
-        spec.loader.exec_module(module)
+        return load_python(path)
     except (Exception, SystemExit) as error:  # a file that ends the interpreter must not end the command
-        del sys.modules[name]
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(resolved)]
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path.resolve())]
         where = f"{path}:{lines[-1]}" if lines else str(path)
         raise UsageError(f"{where}: {type(error).__name__}: {error}", hint="the problem's file must import") from error
-    finally:
-        if str(resolved.parent) in sys.path:  # the file may have changed it
-            sys.path.remove(str(resolved.parent))
-    return module
 
 
 def read_literals(path: Path, class_name: str) -> ProblemLiterals:

@@ -14,7 +14,8 @@ import re
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+
+from profiler.python_module import load_python
 
 OK, FAILED, NO_TRITON, NO_FUNCTION = 0, 1, 3, 4
 
@@ -28,7 +29,7 @@ def main(argv: list[str]) -> int:
     if importlib.util.find_spec("triton") is None:
         return NO_TRITON
     try:
-        compile_for = getattr(_load(source), "compile_for", None)
+        compile_for = getattr(load_python(source), "compile_for", None)
         if compile_for is None:
             return NO_FUNCTION
         declared = inspect.signature(compile_for).parameters
@@ -41,17 +42,6 @@ def main(argv: list[str]) -> int:
         print(f"{type(error).__name__}: {error}".splitlines()[0], file=sys.stderr)
         return FAILED
     return OK
-
-
-def _load(path: Path) -> Any:
-    sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(f"kernel_ladder_variant_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path.name} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

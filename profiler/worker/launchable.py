@@ -6,9 +6,7 @@ A launchable is bound to one set of buffers (`bind`), so that descriptors are ma
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.header import CTYPES, ctypes_fields
 from profiler.problem import In, InOut, Out, Problem, Scalar
+from profiler.python_module import load_python
 
 if TYPE_CHECKING:
     import torch
@@ -133,7 +132,7 @@ class PythonVariant:
     """
 
     def __init__(self, spec: Mapping[str, Any], problem: type[Problem], options: Mapping[str, str]) -> None:
-        module = _module(Path(spec["source"]))
+        module = load_python(Path(spec["source"]))
         function = getattr(module, spec["function"], None)
         if not callable(function):
             raise AbsentSymbol(f"{Path(spec['source']).name} has no function {spec['function']!r}")
@@ -178,23 +177,6 @@ class PythonVariant:
             for name, value in offered.items()
             if any_name or (name in wanted and wanted[name].kind is inspect.Parameter.KEYWORD_ONLY)
         }
-
-
-def _module(path: Path) -> Any:
-    name = f"kernel_ladder_variant_{abs(hash(str(path)))}"
-    if name in sys.modules:
-        return sys.modules[name]
-    found = importlib.util.spec_from_file_location(name, path)
-    if found is None or found.loader is None:
-        raise AbsentSymbol(f"{path.name} is not a Python file")
-    module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module
-    try:
-        found.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 #: Runtime error codes that kernels run into (driver_types.h of CUDA 13).
