@@ -4,6 +4,8 @@
 // part by shuffles; one exchange (shared memory and a barrier, or distributed shared memory and an mbarrier) lets every
 // warp join all parts (moments.cuh). Weights come through L1, where other rows have left them, or from L2.
 #pragma once
+#include <type_traits>
+
 #include "../common/async_copy.cuh"
 #include "../common/bulk_copy.cuh"
 #include "../common/cluster.cuh"
@@ -87,7 +89,17 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup>, kBlocksLeast<kGroup, kWi
     load_row<Element, kWidth>(bits, x + row * N + begin, columns, first, step, 0.0f);
     if constexpr (kGroup == kCluster) cluster_wait();  // all have
 
-    Moments all = warp_moments<kCentred, Element, kWidth>(bits, columns, first, step);
+    constexpr bool kFloats = LEAN && sizeof(Element) == 2 && kWidth > 1 && kGroup != kCluster;
+    using Held = std::conditional_t<kFloats, float, Element>;
+    typename Pack<Held, kWidth>::Bits held[kVectors];
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+        if constexpr (kFloats)
+            held[v] = as_floats(bits[v]);
+        else
+            held[v] = bits[v];
+    }
+    Moments all = warp_moments<kCentred, Held, kWidth>(held, columns, first, step);
     if constexpr (kGroup == kBlock) all = join_block<kCentred>(all, parts, warps, N);
     if constexpr (kGroup == kCluster) {
         tell_cluster(all, parts, warps, threadIdx.x / 32, told_at);
@@ -111,7 +123,7 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup>, kBlocksLeast<kGroup, kWi
             }
         }
         float values[kWidth];
-        Pack<Element, kWidth>::unpack(bits[v], values);
+        Pack<Held, kWidth>::unpack(held[v], values);
         weights.normalise(v % kBatch, values, all.mean, inverse);
         store_once<Element, kWidth>(to + column, values);
     }

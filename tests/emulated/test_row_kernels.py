@@ -97,6 +97,12 @@ def test_rows_are_dealt_out_once_in_every_launch(tmp_path: Path, problem: str, e
     assert (done.returncode, done.stdout) == (0, "")
 
 
+def test_rows_that_stay_unpacked_are_right(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "layernorm", "__nv_bfloat16", "-DWARP_MOST=200", "-DBLOCK_MOST=400", "-DLEAN=1")
+    done = run(program, (9, 40), (3, 192), (3, 328), (3, 400), (3, 33))
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def test_the_number_of_groups_follows_the_length_of_the_row(tmp_path: Path) -> None:
     program = compiled(tmp_path, "layernorm", "float", "-DBLOCK_MOST=400", "-DWARP_MOST=200", "-DLAUNCHES=2")
     done = run(program, *BY_LENGTH)
