@@ -47,6 +47,15 @@ __device__ __forceinline__ void expect_parts(uint32_t told, unsigned warps) {
     arrive_expecting_alone(told, cluster_blocks() * warps * static_cast<unsigned>(sizeof(Moments)));
 }
 
+// The moments of a row of N elements, known to all threads of the cluster.
+template <bool kCentred>
+__device__ __forceinline__ Moments join_cluster(Moments own, Moments *parts, unsigned warps, float N, uint32_t told,
+                                                uint32_t parity) {
+    tell_cluster(own, parts, warps, threadIdx.x / 32, told);
+    wait_phase(told, parity);
+    return join_parts<kCentred, kPartsEach>(parts, cluster_blocks() * warps, N);
+}
+
 template <Group kGroup>
 constexpr int kThreadsMost = kGroup == kWarp ? 32 * kMostWarpRows : kMostThreads;
 template <Group kGroup, int kWidth>
@@ -101,14 +110,10 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup>, kBlocksLeast<kGroup, kWi
     }
     Moments all = warp_moments<kCentred, Held, kWidth>(held, columns, first, step);
     if constexpr (kGroup == kBlock) all = join_block<kCentred>(all, parts, warps, N);
-    if constexpr (kGroup == kCluster) {
-        tell_cluster(all, parts, warps, threadIdx.x / 32, told_at);
-        wait_phase(told_at, 0);
-        all = join_parts<kCentred, kPartsEach>(parts, cluster_blocks() * warps, N);
-    }
+    if constexpr (kGroup == kCluster) all = join_cluster<kCentred>(all, parts, warps, N, told_at, 0);
     const float inverse = inverse_deviation(all.squares, N, eps);
 
-    first = again(kGroup == kWarp ? threadIdx.x % 32 * kWidth : threadIdx.x * kWidth);
+    first = again(static_cast<int>(kGroup == kWarp ? threadIdx.x % 32 : threadIdx.x) * kWidth);
     Element *to = y + row * N + begin;
     Weights<Element, kCentred, kWidth, kBatch> weights;
 #pragma unroll
