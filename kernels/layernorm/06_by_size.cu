@@ -20,8 +20,8 @@
 // Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes. Warps and blocks: 99.2, 97.5 and 97.4 % in FP32
 //          at N = 1024, 4096 and 8192, 98.7 and 97.0 % in BF16 at 1024 and 4096. Clusters that stay: 96.6 % (four groups;
 //          two: 95.2 %) and 95.5 % in FP32 at 32768 and 131072; 94.9, 92.0 and 86.1 % in BF16 at 8192, 32768 and 131072,
-//          and with other limits, by the same code, 92.2 and 87.7 %. Triton at 8192, 32768 and 131072: 96.1, 87.3 and 47.9 %,
-//          in BF16 97.4, 77.3 and 48.2 %.
+//          of which the last two came out at 92.2 and 87.7 % a second time. Triton at 8192, 32768 and 131072: 96.1, 87.3
+//          and 47.9 %, in BF16 97.4, 77.3 and 48.2 %.
 // Lost     there: in BF16 a block a row at 8192, 93.9 %, which issues an instruction in 70 % of all cycles (Triton's: 54 %);
 //          four groups in BF16, 75.6 and 72.0 % at 32768 and 131072; a cluster a row that ends with it, in FP32, 90.1 and
 //          83.9 %; a cluster for two rows that ends with them, in BF16 85.5 and 73.3 %, in FP32 88.0 and 71.1 % (16 blocks,

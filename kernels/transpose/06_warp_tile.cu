@@ -1,8 +1,8 @@
 // Rung 6: a warp a tile. No barrier of a block, and no registers between memory and shared memory.
 //
-// Idea     In rung 5 all warps of a block wait at one barrier for the slowest load of any, and then all store: a fifth of the
-//          cycles between two instructions of a warp is that barrier, and what the block has in flight comes and goes in
-//          bursts.
+// Idea     In rung 5 all warps of a block wait at one barrier for the slowest load of any, and then all store: a fifth of
+//          the cycles between two instructions of a warp is that barrier, and what the block has in flight comes and goes
+//          in bursts.
 // Changed  against the rung before: blocks of one warp, with a 64 x 64 tile each. That is 128 floats a lane, which registers
 //          cannot wait for: cp.async brings them to shared memory as they lie in A. A lane then reads blocks of 4 x 4,
 //          transposes them in its registers, and writes to B from there: one trip through shared memory. Tiles in bands of

@@ -45,7 +45,7 @@ static_assert(TILE_M * TILE_N * sizeof(float) <= 48 << 10, "a block's static sha
 template <bool kVectors>
 __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     plain(const float *__restrict__ A, float *__restrict__ B, int64_t M, int64_t N, unsigned tiles_m, unsigned tiles_n,
-           unsigned group) {
+          unsigned group) {
     __shared__ float4 tile[TILE_M * TILE_N / 4];
     const ladder::TilePlace place = ladder::place_in_bands(blockIdx.x, tiles_m, tiles_n, group);
     ladder::transpose_tile<TILE_M, TILE_N, THREADS, kVectors>(tile, A, B, M, N, place.m * TILE_M, place.n * TILE_N);
