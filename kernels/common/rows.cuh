@@ -142,6 +142,11 @@ __device__ __forceinline__ int again(int value) {
     return value;
 }
 
+__device__ __forceinline__ float again(float value) {
+    asm("" : "+f"(value));
+    return value;
+}
+
 template <class T>
 __device__ __forceinline__ T *again(T *pointer) {
     asm("" : "+l"(pointer));

@@ -60,6 +60,33 @@ __device__ __forceinline__ float warp_count(int columns, int first, int step) {
     return static_cast<float>(count);
 }
 
+// LEAN 1 saves instructions where a warp or a block has a row in BF16, which issues one in 70 % of its cycles: the row is
+// unpacked once, into floats that stay, and what lies behind its end is jumped over instead of set to zero.
+#ifndef LEAN
+#define LEAN 0
+#endif
+
+template <>
+struct Pack<float, 8> {
+    struct Bits {
+        float each[8];
+    };
+    __device__ static __forceinline__ void unpack(const Bits &bits, float (&values)[8]) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) values[i] = bits.each[i];
+    }
+};
+__device__ __forceinline__ void unpack_anew(Pack<float, 8>::Bits &) {}
+
+// Floats that are not unpacked again to save registers.
+__device__ __forceinline__ Pack<float, 8>::Bits as_floats(uint4 bits) {
+    Pack<float, 8>::Bits floats;
+    Pack<__nv_bfloat16, 8>::unpack(bits, floats.each);
+#pragma unroll
+    for (float &value : floats.each) value = again(value);
+    return floats;
+}
+
 // The moments of the vectors of a warp in two passes over registers: the mean first, then the distances from it.
 template <bool kCentred, class Element, int kWidth, int kVectors>
 __device__ __forceinline__ Moments warp_moments(typename Pack<Element, kWidth>::Bits (&bits)[kVectors], int columns,
@@ -82,6 +109,7 @@ __device__ __forceinline__ Moments warp_moments(typename Pack<Element, kWidth>::
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
         const bool inside = !kCentred || first + v * step < columns;
+        if (LEAN && !inside) continue;
         Pack<Element, kWidth>::unpack(bits[v], values);
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) {

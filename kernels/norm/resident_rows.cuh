@@ -15,21 +15,30 @@
 #pragma once
 #include "vector_rows.cuh"
 
-#ifndef GROUPS
-#define GROUPS 2
+#ifndef GROUPS  // 0: by type and length
+#define GROUPS 0
 #endif
 
 namespace ladder {
 
-constexpr int kGroups = GROUPS;
-static_assert(kGroups == 2 || kGroups == 4, "threads enough for a row each, and weights that shared memory holds");
+static_assert(GROUPS == 0 || GROUPS == 2 || GROUPS == 4, "threads enough for a row each, and weights that fit");
+template <int kGroups>
 constexpr int kGroupThreads = kMostThreads / kGroups;
 
 // Elements of a row that a thread holds: 128 bytes, eight vectors.
 template <class Element>
 constexpr int kHeld = 128 / static_cast<int>(sizeof(Element));
+template <class Element, int kGroups>
+constexpr int64_t kHeldPart = static_cast<int64_t>(kGroupThreads<kGroups>) * kHeld<Element>;
+
+// Groups a block for rows of N elements; 0: too long for any. Four take turns more evenly than two, but share out a row over
+// twice as many blocks; in BF16 the cluster's exchange then costs more than it brings.
 template <class Element>
-constexpr int64_t kHeldPart = static_cast<int64_t>(kGroupThreads) * kHeld<Element>;
+int groups_for(int64_t N) {
+    constexpr int kFew = GROUPS > 0 ? GROUPS : 2, kMany = GROUPS > 0 ? GROUPS : sizeof(Element) == 4 ? 4 : 2;
+    if (N <= kPortableBlocks * kHeldPart<Element, kMany>) return kMany;
+    return N <= kPortableBlocks * kHeldPart<Element, kFew> ? kFew : 0;
+}
 
 // Weights from shared memory.
 __device__ __forceinline__ void load_held(float4 &v, uint32_t from) {
@@ -40,12 +49,12 @@ __device__ __forceinline__ void load_held(uint4 &v, uint32_t from) {
 }
 
 // A block that stays alone on its multiprocessor may use twice the registers of one that shares it: 64 a thread.
-template <class Element, bool kCentred>
-__global__ void __launch_bounds__(kGroupThreads *kGroups, 1)
+template <class Element, bool kCentred, int kGroups>
+__global__ void __launch_bounds__(kGroupThreads<kGroups> *kGroups, 1)
     resident_rows(const Element *__restrict__ x, const Element *__restrict__ w, const Element *__restrict__ b,
                   Element *__restrict__ y, unsigned *dealt, int T, int64_t N, int part, float eps) {
     constexpr int kWidth = kVector<Element>, kVectors = kHeld<Element> / kWidth;
-    constexpr int kParts = kPortableBlocks * kGroupThreads / 32, kEachLane = (kParts + 31) / 32;
+    constexpr int kParts = kPortableBlocks * kGroupThreads<kGroups> / 32, kEachLane = (kParts + 31) / 32;
     using Vector = Pack<Element, kWidth>;
     extern __shared__ __align__(128) unsigned char kept_weights[];
     __shared__ Moments parts[kGroups][2][kParts];
@@ -91,7 +100,7 @@ __global__ void __launch_bounds__(kGroupThreads *kGroups, 1)
         own.word = __uint_as_float(__shfl_sync(kWholeWarp, coming, 0));
         const uint32_t told_now = told_at + 8 * (2 * group + (turn & 1));
         Moments *heard = parts[group][turn & 1];
-        if (thread == 0) expect_parts(told_now, warps, 1);
+        if (thread == 0) expect_parts(told_now, warps);
         tell_cluster(own, heard, warps, thread / 32, told_now);
         wait_phase(told_now, turn >> 1);
         const Moments all = join_parts<kCentred, kEachLane>(heard, blocks * warps, N);
@@ -122,7 +131,7 @@ __global__ void __launch_bounds__(kGroupThreads *kGroups, 1)
 // How resident_rows is launched; `dealt` is its counter, in the device's memory: one launch at a time.
 struct ResidentPlan {
     RowShape shape = {0, 0, 0};
-    unsigned clusters = 0;
+    unsigned clusters = 0, groups = 0;
     unsigned *dealt = nullptr;
 };
 
@@ -131,13 +140,14 @@ size_t resident_bytes(const RowShape &shape) {
     return static_cast<size_t>(shape.part) * sizeof(Element) * (kCentred ? 2 : 1);
 }
 
-template <class Element, bool kCentred>
-cudaError_t prepare_resident(int64_t N, ResidentPlan *plan) {
-    const auto kernel = resident_rows<Element, kCentred>;
-    RowShape shape = cluster_shape(N, kVector<Element>, kHeldPart<Element>, kHeld<Element>, kPortableBlocks, 1);
+template <class Element, bool kCentred, int kGroups>
+cudaError_t prepare_groups(int64_t N, ResidentPlan *plan) {
+    const auto kernel = resident_rows<Element, kCentred, kGroups>;
+    constexpr int64_t kPart = kHeldPart<Element, kGroups>;
+    RowShape shape = cluster_shape(N, kVector<Element>, kPart, kHeld<Element>, 1);
     const size_t shared = resident_bytes<Element, kCentred>(shape);
     shape.threads *= kGroups;
-    constexpr size_t kMost = kHeldPart<Element> * sizeof(Element) * (kCentred ? 2 : 1);  // for plans of any N
+    constexpr size_t kMost = kPart * sizeof(Element) * (kCentred ? 2 : 1);  // for plans of any N
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(kMost));
     int clusters = 0;
     if (error == cudaSuccess)
@@ -145,19 +155,48 @@ cudaError_t prepare_resident(int64_t N, ResidentPlan *plan) {
     if (error == cudaSuccess && clusters == 0) error = cudaErrorInvalidValue;
     if (error == cudaSuccess) error = cudaMalloc(&plan->dealt, sizeof(unsigned));
     if (error == cudaSuccess) error = cudaMemset(plan->dealt, 0, sizeof(unsigned));
-    plan->shape = shape, plan->clusters = static_cast<unsigned>(clusters);
+    plan->shape = shape, plan->clusters = static_cast<unsigned>(clusters), plan->groups = kGroups;
     return error;
+}
+
+template <class Element, bool kCentred, int kGroups>
+cudaError_t launch_groups(const ResidentPlan &plan, const Element *x, const Element *w, const Element *b, Element *y,
+                          int64_t T, int64_t N, float eps, cudaStream_t stream) {
+    if (T > INT32_MAX / 2) return cudaErrorInvalidValue;  // rows are counted in 32 bits
+    const int64_t wanted = (T + kGroups - 1) / kGroups;
+    const unsigned clusters = wanted < plan.clusters ? static_cast<unsigned>(wanted) : plan.clusters;
+    return launch_clusters(resident_rows<Element, kCentred, kGroups>, clusters * plan.shape.blocks, plan.shape.threads,
+                           plan.shape.blocks, resident_bytes<Element, kCentred>(plan.shape), stream, x, w, b, y,
+                           plan.dealt, static_cast<int>(T), N, plan.shape.part, eps);
+}
+
+// Whether four groups are ever chosen for such rows, and two: what is not is not compiled.
+template <class Element>
+constexpr bool kInFours = GROUPS == 4 || (GROUPS == 0 && sizeof(Element) == 4);
+constexpr bool kInTwos = GROUPS != 4;
+
+template <class Element, bool kCentred>
+cudaError_t prepare_resident(int64_t N, ResidentPlan *plan) {
+    const int groups = groups_for<Element>(N);
+    if constexpr (kInFours<Element>) {
+        if (groups == 4) return prepare_groups<Element, kCentred, 4>(N, plan);
+    }
+    if constexpr (kInTwos) {
+        if (groups == 2) return prepare_groups<Element, kCentred, 2>(N, plan);
+    }
+    return cudaSuccess;
 }
 
 template <class Element, bool kCentred>
 cudaError_t launch_resident(const ResidentPlan &plan, const Element *x, const Element *w, const Element *b, Element *y,
                             int64_t T, int64_t N, float eps, cudaStream_t stream) {
-    if (T > INT32_MAX / 2) return cudaErrorInvalidValue;  // rows are counted in 32 bits
-    const int64_t wanted = (T + kGroups - 1) / kGroups;
-    const unsigned clusters = wanted < plan.clusters ? static_cast<unsigned>(wanted) : plan.clusters;
-    return launch_clusters(resident_rows<Element, kCentred>, clusters * plan.shape.blocks, plan.shape.threads,
-                           plan.shape.blocks, resident_bytes<Element, kCentred>(plan.shape), stream, x, w, b, y,
-                           plan.dealt, static_cast<int>(T), N, plan.shape.part, eps);
+    if constexpr (kInFours<Element>) {
+        if (plan.groups == 4) return launch_groups<Element, kCentred, 4>(plan, x, w, b, y, T, N, eps, stream);
+    }
+    if constexpr (kInTwos) {
+        if (plan.groups == 2) return launch_groups<Element, kCentred, 2>(plan, x, w, b, y, T, N, eps, stream);
+    }
+    return cudaErrorInvalidValue;
 }
 
 }  // namespace ladder

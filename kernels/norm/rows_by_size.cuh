@@ -11,48 +11,34 @@
 #ifndef WARP_MOST
 #define WARP_MOST 1024
 #endif
-#ifndef BLOCK_MOST
-#define BLOCK_MOST 16384
+#ifndef BLOCK_MOST  // 0: by type
+#define BLOCK_MOST 0
 #endif
 #ifndef RESIDENT
 #define RESIDENT 1
-#endif
-#ifndef ROWS
-#define ROWS 0
 #endif
 
 namespace ladder {
 
 static_assert(WARP_MOST <= kWarpColumns && BLOCK_MOST <= kBlockColumns, "more than registers hold");
-static_assert(ROWS >= 0 && ROWS <= 2, "rows a cluster; 0: as many as pay");
 
 constexpr int kHalfThreads = kMostThreads / 2;  // two blocks a multiprocessor: one loads while another reduces
 
-// Rows that a cluster takes together that ends with them. Two halve what is read of w and b, which a long row finds in L2, not in L1: beside x
-// and y that is twice as much again for LayerNorm. In BF16 they are what it takes to fill the registers.
-template <class Element, bool kCentred>
-constexpr int kClusterRows = ROWS > 0                           ? ROWS
-                             : kCentred || sizeof(Element) == 2 ? 2
-                                                                : 1;
+// The longest row that is a block's.
+template <class Element>
+constexpr int kBlockMost = BLOCK_MOST > 0 ? BLOCK_MOST : sizeof(Element) == 4 ? 16384 : 4096;
 
 struct SizePlan {
-    RowShape shape;  // of a cluster that ends with its rows; no blocks: a warp or a block takes a row
-    int rows;
+    RowShape shape;         // of a cluster that ends with its row; no blocks: a warp or a block takes a row
     ResidentPlan resident;  // without clusters: not these
 };
 
-template <class Element, bool kCentred, int kWidth>
-SizePlan plan_by_size(int64_t N) {
-    if (N <= BLOCK_MOST) return {{0, 0, 0}, 1, {}};
-    if constexpr (kWidth > 1 && kClusterRows<Element, kCentred> > 1) {
-        constexpr int kRows = kClusterRows<Element, kCentred>, kEachColumns = kColumns<Element, kRows>;
-        constexpr int64_t kPart = kHalfThreads * kEachColumns;
-        const RowShape shape = cluster_shape(N, kWidth, kPart, kEachColumns, kMostBlocks);
-        if (cluster_fits<Element, kCentred, kWidth, kRows>(shape)) return {shape, kRows, {}};
-    }
+template <class Element>
+RowShape shape_by_size(int64_t N, int width) {
+    if (N <= kBlockMost<Element>) return {0, 0, 0};
     // 512 threads a block as long as 8 blocks are enough, then 1024.
     const int64_t part = N <= kPortableBlocks * kHalfThreads * kEach ? kHalfThreads * kEach : kBlockColumns;
-    return {cluster_shape(N, kWidth, part, kEach, kPortableBlocks), 1, {}};
+    return cluster_shape(N, width, part, kEach, 2);
 }
 
 // Whether rows can be accessed in vectors of 16 bytes.
@@ -67,11 +53,10 @@ cudaError_t prepare_by_size(const Element *x, const Element *w, const Element *b
     auto *made = new (std::nothrow) SizePlan;
     if (made == nullptr) return cudaErrorMemoryAllocation;
     const bool vectors = in_vectors(x, w, b, y, N);
-    *made = vectors ? plan_by_size<Element, kCentred, kVector<Element>>(N) : plan_by_size<Element, kCentred, 1>(N);
+    made->shape = shape_by_size<Element>(N, vectors ? kVector<Element> : 1);
     *plan = made;
-    if (RESIDENT && vectors && N > BLOCK_MOST && N <= kPortableBlocks * kHeldPart<Element>)
-        return prepare_resident<Element, kCentred>(N, &made->resident);
-    return cudaSuccess;
+    return RESIDENT && vectors && made->shape.blocks > 0 ? prepare_resident<Element, kCentred>(N, &made->resident)
+                                                         : cudaSuccess;
 }
 
 inline void destroy_by_size(void *plan) {
@@ -90,12 +75,7 @@ cudaError_t launch_planned(const SizePlan &plan, const Element *x, const Element
         if (plan.resident.clusters > 0)
             return launch_resident<Element, kCentred>(plan.resident, x, w, b, y, T, N, eps, stream);
     }
-    if constexpr (kWidth > 1 && kClusterRows<Element, kCentred> > 1) {
-        constexpr int kRows = kClusterRows<Element, kCentred>;
-        if (plan.rows == kRows)
-            return launch_cluster_rows<Element, kCentred, kWidth, kRows>(plan.shape, x, w, b, y, T, N, eps, stream);
-    }
-    return launch_cluster_rows<Element, kCentred, kWidth, 1>(plan.shape, x, w, b, y, T, N, eps, stream);
+    return launch_cluster_rows<Element, kCentred, kWidth>(plan.shape, x, w, b, y, T, N, eps, stream);
 }
 
 template <class Element, bool kCentred>

@@ -1,6 +1,6 @@
 """Softmax, LayerNorm and RMSNorm by size on a CPU: the kernels' own text under tests/emulator/rows.hpp.
 
-Warps, blocks and clusters of up to 16 blocks, one row or two at a time, in vectors and element by element, with rows
+Warps, blocks and clusters of up to 8 blocks, in vectors and element by element, with rows
 that end inside of a part and before a block's. Blocks of a cluster are made small for it.
 """
 
@@ -32,10 +32,10 @@ RUNGS = {
         ["-DNORM=1"],
     ),
 }
-#: 32 threads a block where a cluster takes two rows, so that rows of some thousand elements take 16 blocks.
+#: Few threads a block, so that rows of some thousand elements take 8 blocks.
 _SMALL = (
     ("constexpr int kHalfThreads = kMostThreads / 2;", "constexpr int kHalfThreads = 32;"),
-    ("constexpr int kGroupThreads = kMostThreads / kGroups;", "constexpr int kGroupThreads = 32;"),
+    ("constexpr int kGroupThreads = kMostThreads / kGroups;", "constexpr int kGroupThreads = 128 / kGroups;"),
     ("constexpr int kTogetherThreads = 512;", "constexpr int kTogetherThreads = 32;"),
 )
 _NO_PLAN = "cudaError_t prepare(const Args *, void **) { return cudaSuccess; }\nvoid destroy(void *) {}\n"
@@ -66,7 +66,7 @@ def run(program: Path, *sizes: tuple[int, int]) -> subprocess.CompletedProcess[s
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
-#: A warp (rows share a block, or have one), a block, clusters of 2, 8 and 16 blocks with a part that is not full, rows
+#: A warp (rows share a block, or have one), a block, clusters of 2 to 8 blocks with a part that is not full, rows
 #: of which no multiple of two is there; the last begin between vectors.
 SIZES = ((9, 40), (3, 192), (2, 1000), (3, 1064), (1, 4104), (3, 33), (1, 333), (1, 1033))
 
@@ -81,6 +81,8 @@ def test_rows_of_every_length_are_right(tmp_path: Path, problem: str, element: s
 
 #: Clusters of 1, 2, 4 and 8 blocks; rows for fewer groups than there are, for each one, and to be dealt out.
 DEALT = ((1, 604), (4, 1064), (13, 1064), (11, 2056), (9, 4104))
+#: Rows of four groups, of two, and of a cluster that ends with them, as long as they are.
+BY_LENGTH = ((9, 4104), (5, 8232), (1, 16424))
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,18 @@ def test_rows_are_dealt_out_once_in_every_launch(tmp_path: Path, problem: str, e
         tmp_path, problem, element, "-DBLOCK_MOST=400", "-DWARP_MOST=200", f"-DGROUPS={groups}", "-DLAUNCHES=2"
     )
     done = run(program, *DEALT)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_rows_that_stay_unpacked_are_right(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "layernorm", "__nv_bfloat16", "-DWARP_MOST=200", "-DBLOCK_MOST=400", "-DLEAN=1")
+    done = run(program, (9, 40), (3, 192), (3, 328), (3, 400), (3, 33))
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_number_of_groups_follows_the_length_of_the_row(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "layernorm", "float", "-DBLOCK_MOST=400", "-DWARP_MOST=200", "-DLAUNCHES=2")
+    done = run(program, *BY_LENGTH)
     assert (done.returncode, done.stdout) == (0, "")
 
 

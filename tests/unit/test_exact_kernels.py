@@ -1,4 +1,4 @@
-"""The last rung of the transposition, and sums of rows by size, on a CPU: their text under tests/emulator/rows.hpp."""
+"""A rung of the transposition, and sums of rows by size, on a CPU: their text under tests/emulator/rows.hpp."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ inline void copy_vector(uint32_t shared, const float *from) {
     std::memcpy(emu::mine().shared + shared, from, 16);
 }
 """
-TRANSPOSE = ("transpose/tiles.cuh", "transpose/micro_block.cuh", "transpose/07_warp_tile.cu")
+TRANSPOSE = ("transpose/tiles.cuh", "transpose/micro_block.cuh", "transpose/06_warp_tile.cu")
 ROWS = ("reduce/op.cuh", "reduce/row_kernels.cuh", "reduce/13_rows_by_size.cu")
 
 
@@ -52,7 +52,7 @@ _MATRICES, _SUMS = "const float *A; float *B; int64_t M, N;", "const float *x; f
 
 
 #: One element, row, column; tiles in part on either side, with rows that vectors fit and rows that they do not.
-@pytest.mark.parametrize("flags", [(), ("-DTHREADS=256", "-DGROUP=16"), ("-DTHREADS=64", "-DDIAGONAL=1")])
+@pytest.mark.parametrize("flags", [(), ("-DTHREADS=256", "-DGROUP=16"), ("-DTHREADS=64",)])
 def test_a_matrix_is_transposed(tmp_path: Path, flags: tuple[str, ...]) -> None:
     sizes = [(1, 1), (1, 100), (100, 1), (33, 65), (67, 131), (68, 132), (200, 72)]
     assert outcome(tmp_path, TRANSPOSE, _MATRICES, sizes, *flags) == (0, "")

@@ -205,6 +205,6 @@ def test_what_is_emulated_here_is_what_the_kernels_say() -> None:
         assert word in (KERNELS / "transpose" / file).read_text()
     tiles = (KERNELS / "transpose" / "tiles.cuh").read_text()
     assert "const unsigned height = min(group, tiles_m - band * group);" in tiles
-    warp = (KERNELS / "transpose" / "07_warp_tile.cu").read_text()
+    warp = (KERNELS / "transpose" / "06_warp_tile.cu").read_text()
     assert "return m * kAcross + (vector ^ (m / 4 % 8));" in warp
     assert "v[j] = tile[place_in_tile(4 * beside + j, c)];" in warp
