@@ -52,7 +52,9 @@ IMAGES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("flags", [(), ("-DHEIGHT=20", "-DRING=4"), ("-DBOTH_WAYS=0", "-DSTREAM=0", "-DHEIGHT=9")])
+@pytest.mark.parametrize(
+    "flags", [(), ("-DHEIGHT=20", "-DRING=4", "-DWIDTH=64"), ("-DBOTH_WAYS=0", "-DSTREAM=1", "-DHEIGHT=9")]
+)
 def test_every_window_is_right(tmp_path: Path, flags: tuple[str, ...]) -> None:
     program = compiled(tmp_path, "filter", *flags)
     assert run(program, *(extent for image in IMAGES for extent in image)) == (0, "")
