@@ -65,12 +65,12 @@ constexpr int most_columns() {
 }
 
 template <int R>
-constexpr int ring_rows() {
+__host__ __device__ constexpr int ring_rows() {
     return RING > 0 ? RING : R < 15 ? 8 : 16;
 }
 
 template <int R>
-constexpr bool streams() {
+__host__ __device__ constexpr bool streams() {
     return STREAM >= 0 ? STREAM != 0 : R == 1;
 }
 
