@@ -15,8 +15,27 @@
 //   time, both at their beginning or both at their end, so that one of them finds these in L2, however short the strips.
 //
 // Tile arithmetic: 4 warps a block, 128 columns a warp, of which 120 (R = 1, 3), 112 (7) or 96 (15) are written. Registers
-// for the sums: 12, 28, 60, 124 a thread; 9, 7, 4, 3 blocks an SM. Ring: 8 rows of 512 B a warp, 16 KiB a block, of which
-// 7 rows are on their way: 126, 98, 56, 42 KiB an SM, where 23 cover the latency of the DRAM.
+// for the sums: 12, 28, 60, 124 a thread; 10, 7, 4, 3 blocks an SM (R = 1 with plain stores: 9). Ring: 8 rows of 512 B a warp, 16 for R = 15, of which
+// all but one are on their way: 140, 98, 56, 90 KiB an SM, where 23 cover the latency of the DRAM.
+//
+// What was tried on an H200 with 8192 x 8192, one change at a time, as shares of the copy's bandwidth. Before the changes:
+// strips of 64 rows (R = 1, 3) or 96 (7, 15), a ring of 8 rows, plain stores.
+//                R = 1    3      7      15
+//   before       0.786  0.821  0.874  0.677
+//   one way      0.782  0.806  0.835  0.716
+//   32 rows      0.813  0.835  0.872  0.636
+//   128 rows     0.764  0.800  0.824  0.663
+//   ring of 4    0.785  0.812  0.879  0.739
+//   ring of 16   0.813  0.830  0.872  0.832
+//   st.cs        0.830  0.825  0.869  0.712
+// So R = 1 has st.cs, R = 3 strips of 32 rows, R = 15 a ring of 16; combinations were not measured.
+// - R = 1 and 3 do less for a pixel than R = 7 and have more rows on their way, but are slower, so that neither
+//   instructions nor latency hold them up. Two differences are left. They write 480 B of a row, R = 7 448 B: 7.5 and 7
+//   times 64 B, so that two warps, at different times, write the halves of one such piece of the DRAM (WIDTH = 112 takes
+//   that away, for 2 lanes). And more warps are in different rows at a time: 4752, 3696 and 2112. A ring of 16 leaves R =
+//   1 with 3168, and helps. Which of the two it is, was not measured.
+// - Tails: strips of 64 rows are 1.9 times (R = 1) and 2.4 times (R = 3) what the chip holds, those of 32 rows 3.7 and 4.8
+//   times; R = 7 is at 3.0 with 96 rows, and loses with 128, at 2.25.
 #include "async_copy.cuh"
 #include "mean_filter.h"
 #include "quads.cuh"

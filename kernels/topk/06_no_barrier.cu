@@ -1,21 +1,28 @@
-// TopK 6, a shared bar: warps that never wait for each other, and one bar for all blocks of a row.
+// TopK 6, no barrier: warps that never wait for each other, and loads that are always under way.
 //
-// Changed against a bar for each block:
+// Changed against one read behind a bar:
 // - No barrier in the stream. A warp looks at the buffer's count before each round, and only if it is full all meet. What
 //   was passed by then fits: each warp has at most one round under way.
 // - Loads are always under way. Four elements are compared, which leaves four bits of a mask, and their registers take the
 //   four of the next round at once. What passes is kept by its index alone; its value is read again when it is needed, so
 //   that a mask is all that a round leaves.
-// - One bar for a row. 528 blocks that know 1/528 of a row each have a low bar each: of a block's elements 64 and those
-//   above the bar of before pass. Each block publishes the largest element of its first round. The K-th largest of these
-//   is a bar that K elements reach, of the 67 million of the row as of a block's 127 thousand: 3 in 100 000 elements pass.
-//   One warp a block looks at them in passing, after two rounds, when nearly all are there; those that are not count as
-//   nothing, and nobody waits.
-// - The end. What the row's bar stops is dropped, and the few that are left are put in order by counting, each, how many
-//   are above it: one barrier, where radix select and a sorting network take 35.
+// - The end. What K entries reach above is dropped by one select, and the few that are left are put in order by counting,
+//   each, how many are above it: one barrier, where a sorting network takes 21 for K = 64.
+// - 3 blocks a multiprocessor where they share a row, 4 where each has rows of its own. A row that is shared needs loads
+//   under way and few lists to merge; with many rows a block starts and ends every eight rounds, and others must fill in.
 //
-// Tile arithmetic: as before, 256 threads x 16 elements a round, buffer of 1024 + 4096 entries, 4 blocks an SM; 32 warps x
-// 2 KiB on their way, 64 KiB an SM, where 23 cover the latency of the DRAM. A round is 16 comparisons and 16 bits set.
+// What was tried on an H200 and lost: one bar for all blocks of a row (each published the largest element of its first
+// round, and the K-th largest of these stopped all but 3 in 100 000 elements). Shares of reading at the copy's bandwidth:
+//                                  2^26 elements  4096 rows of 32768
+//   with that bar, 4 blocks            0.603          0.524
+//   the same, 3 blocks                 0.674          0.496
+//   the same, loads with ld.cs         0.591          0.508
+//   a bar for each block, 4 blocks     0.645          0.557
+// That the look costs where no row is shared either says that it is its code beside the loop, not the bar. A bar for each
+// block with 3 blocks was not measured.
+//
+// Tile arithmetic: as before, 256 threads x 16 elements a round, buffer of 1024 + 4096 entries; 24 or 32 warps x 2 KiB on
+// their way, 48 or 64 KiB an SM, where 23 cover the latency of the DRAM. A round is 16 comparisons and 16 bits set.
 #include "block_select.cuh"
 #include "elements.cuh"
 #include "order.cuh"
