@@ -15,8 +15,9 @@
 //   time, both at their beginning or both at their end, so that one of them finds these in L2, however short the strips.
 //
 // Tile arithmetic: 4 warps a block, 128 columns a warp, of which 120 (R = 1, 3), 112 (7) or 96 (15) are written. Registers
-// for the sums: 12, 28, 60, 124 a thread; 10, 7, 4, 3 blocks an SM (R = 1 with plain stores: 9). Ring: 8 rows of 512 B a warp, 16 for R = 15, of which
-// all but one are on their way: 140, 98, 56, 90 KiB an SM, where 23 cover the latency of the DRAM.
+// for the sums: 12, 28, 60, 124 a thread; 10, 7, 4, 3 blocks an SM (R = 1 with plain stores: 56 registers in
+// place of 48, 9 blocks). Ring: 8 rows of 512 B a warp, 16 for R = 15, of which all but one are on their way: 140, 98, 56,
+// 90 KiB an SM, where 23 cover the latency of the DRAM.
 //
 // What was tried on an H200 with 8192 x 8192, one change at a time, as shares of the copy's bandwidth. Before the changes:
 // strips of 64 rows (R = 1, 3) or 96 (7, 15), a ring of 8 rows, plain stores.

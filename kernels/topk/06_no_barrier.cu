@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 bool whole_quads(const Args *args) { return args->N % 4 == 0 && reinterpret_cast<uintptr_t>(args->x) % 16 == 0; }
 
 struct Plan {
-    bool many;  // rows: each has a block, and more
+    bool many;  // at least a row for each multiprocessor
     int parts;  // blocks that share a row: as many as the chip holds at a time, with at least one round each
 };
 
