@@ -15,8 +15,28 @@
 //   time, both at their beginning or both at their end, so that one of them finds these in L2, however short the strips.
 //
 // Tile arithmetic: 4 warps a block, 128 columns a warp, of which 120 (R = 1, 3), 112 (7) or 96 (15) are written. Registers
-// for the sums: 12, 28, 60, 124 a thread; 9, 7, 4, 3 blocks an SM. Ring: 8 rows of 512 B a warp, 16 KiB a block, of which
-// 7 rows are on their way: 126, 98, 56, 42 KiB an SM, where 23 cover the latency of the DRAM.
+// for the sums: 12, 28, 60, 124 a thread; 10, 7, 4, 3 blocks an SM (R = 1 with plain stores: 56 registers in
+// place of 48, 9 blocks). Ring: 8 rows of 512 B a warp, 16 for R = 15, of which all but one are on their way: 140, 98, 56,
+// 90 KiB an SM, where 23 cover the latency of the DRAM.
+//
+// What was tried on an H200 with 8192 x 8192, one change at a time, as shares of the copy's bandwidth. Before the changes:
+// strips of 64 rows (R = 1, 3) or 96 (7, 15), a ring of 8 rows, plain stores.
+//                R = 1    3      7      15
+//   before       0.786  0.821  0.874  0.677
+//   one way      0.782  0.806  0.835  0.716
+//   32 rows      0.813  0.835  0.872  0.636
+//   128 rows     0.764  0.800  0.824  0.663
+//   ring of 4    0.785  0.812  0.879  0.739
+//   ring of 16   0.813  0.830  0.872  0.832
+//   st.cs        0.830  0.825  0.869  0.712
+// So R = 1 has st.cs, R = 3 strips of 32 rows, R = 15 a ring of 16; combinations were not measured.
+// - R = 1 and 3 do less for a pixel than R = 7 and have more rows on their way, but are slower, so that neither
+//   instructions nor latency hold them up. Two differences are left. They write 480 B of a row, R = 7 448 B: 7.5 and 7
+//   times 64 B, so that two warps, at different times, write the halves of one such piece of the DRAM (WIDTH = 112 takes
+//   that away, for 2 lanes). And more warps are in different rows at a time: 4752, 3696 and 2112. A ring of 16 leaves R =
+//   1 with 3168, and helps. Which of the two it is, was not measured.
+// - Tails: strips of 64 rows are 1.9 times (R = 1) and 2.4 times (R = 3) what the chip holds, those of 32 rows 3.7 and 4.8
+//   times; R = 7 is at 3.0 with 96 rows, and loses with 128, at 2.25.
 #include "async_copy.cuh"
 #include "mean_filter.h"
 #include "quads.cuh"
@@ -26,24 +46,27 @@
 #ifndef HEIGHT
 #define HEIGHT 0
 #endif
-// Rows of the ring, a power of two; all but one are on their way.
+// Columns of a strip at the most, a multiple of 8; 0: as many as a warp can write.
+#ifndef WIDTH
+#define WIDTH 0
+#endif
+// Rows of the ring, a power of two; all but one are on their way. 0: by radius.
 #ifndef RING
-#define RING 8
+#define RING 0
 #endif
 // Whether every second band is walked upwards.
 #ifndef BOTH_WAYS
 #define BOTH_WAYS 1
 #endif
-// Whether stores are marked to leave the caches first.
+// Whether stores are marked to leave the caches first; -1: by radius.
 #ifndef STREAM
-#define STREAM 0
+#define STREAM -1
 #endif
 
 namespace {
 
-constexpr int kWarps = 4, kThreads = 32 * kWarps, kAhead = RING - 1;
+constexpr int kWarps = 4, kThreads = 32 * kWarps;
 constexpr int kWarpsWanted = 16;  // an SM, at least, if the image has as many
-static_assert(RING >= 2 && (RING & (RING - 1)) == 0, "slots are found by masking");
 
 template <int R>
 constexpr int blocks_wanted() {
@@ -52,7 +75,23 @@ constexpr int blocks_wanted() {
 
 template <int R>
 constexpr int most_rows() {
-    return HEIGHT > 0 ? HEIGHT : R < 7 ? 64 : 96;
+    return HEIGHT > 0 ? HEIGHT : R == 1 ? 64 : R == 3 ? 32 : 96;
+}
+
+template <int R>
+constexpr int most_columns() {
+    constexpr int kMost = 4 * (32 - 2 * filter::halo_quads<R>());
+    return WIDTH > 0 && WIDTH < kMost ? WIDTH : kMost;
+}
+
+template <int R>
+__host__ __device__ constexpr int ring_rows() {
+    return RING > 0 ? RING : R < 15 ? 8 : 16;
+}
+
+template <int R>
+__host__ __device__ constexpr bool streams() {
+    return STREAM >= 0 ? STREAM != 0 : R == 1;
 }
 
 __device__ __forceinline__ float from_left(float value, int lanes) { return __shfl_up_sync(~0u, value, lanes); }
@@ -79,8 +118,11 @@ __device__ __forceinline__ float4 window_sums(float4 own) {
 }
 
 // The rows of a strip as they come, the first R above it: each from a slot of the warp's ring, while the ring is filled.
-template <bool kWhole>
+template <int kSlots, bool kWhole>
 struct Incoming {
+    static constexpr int kAhead = kSlots - 1;
+    static_assert(kSlots >= 2 && (kSlots & kAhead) == 0, "slots are found by masking");
+
     const float4 *own;     // the lane's place in slot 0
     uint32_t own_address;  // the same
     unsigned columns;      // of the lane's four, which the image has, a bit each
@@ -90,7 +132,7 @@ struct Incoming {
     int asked = 0;    // rows asked for
 
     __device__ __forceinline__ void ask() {
-        const uint32_t to = own_address + (asked & (RING - 1)) * (32 * 16);
+        const uint32_t to = own_address + (asked & kAhead) * (32 * 16);
         const bool exists = asked >= first && asked < last;
         if constexpr (kWhole) {
             ladder::copy_async_or_zero<16>(to, next, exists && columns != 0);
@@ -110,15 +152,15 @@ struct Incoming {
     __device__ __forceinline__ float4 take() {
         ask();  // it goes where the row was that was taken before
         ladder::wait_copies<kAhead>();
-        return own[(asked & (RING - 1)) * 32];  // of RING slots the next one is the oldest
+        return own[(asked & kAhead) * 32];  // of the ring's slots the next one is the oldest
     }
 };
 
-template <bool kWhole>
+template <bool kStreams, bool kWhole>
 __device__ __forceinline__ void store(float *to, unsigned columns, float4 quad) {
     if constexpr (kWhole) {
         if (columns == 0) return;
-        if constexpr (STREAM != 0)
+        if constexpr (kStreams)
             __stcs(reinterpret_cast<float4 *>(to), quad);
         else
             *reinterpret_cast<float4 *>(to) = quad;
@@ -140,7 +182,8 @@ __device__ __forceinline__ void scan_up(float4 (&sums)[kCount]) {
 template <int R, bool kWhole>
 __global__ void __launch_bounds__(kThreads, blocks_wanted<R>())
     mean(const float *__restrict__ x, float *__restrict__ y, int64_t H, int64_t W, filter::Strips strips) {
-    __shared__ float4 rings[kWarps][RING][32];
+    constexpr int kSlots = ring_rows<R>(), kAhead = kSlots - 1;
+    __shared__ float4 rings[kWarps][kSlots][32];
     constexpr int kWindow = 2 * R + 1, kHalo = filter::halo_quads<R>();
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int64_t strip = static_cast<int64_t>(blockIdx.x) * kWarps + warp, band = strip / strips.across;
@@ -149,7 +192,9 @@ __global__ void __launch_bounds__(kThreads, blocks_wanted<R>())
     unsigned columns = 0;
 #pragma unroll
     for (int e = 0; e < 4; ++e) columns |= static_cast<unsigned>(quad.has(e)) << e;
-    const bool writes = lane >= kHalo && lane < kHalo + strips.width / 4;
+    const int quads = strips.width / 4;
+    const bool writes = lane >= kHalo && lane < kHalo + quads;
+    if (lane >= kHalo + quads + kHalo) columns = 0;  // in no window of the strip
     const int64_t top = band * strips.height;
     const int rows = static_cast<int>(min(int64_t(strips.height), H - top));
 
@@ -159,13 +204,13 @@ __global__ void __launch_bounds__(kThreads, blocks_wanted<R>())
     const int64_t begin = upwards ? H - top - rows : top;
     const int pitch = static_cast<int>(upwards ? -W : W);
     const int64_t origin = (upwards ? (H - 1) * W : 0) + quad.column;
-    Incoming<kWhole> incoming{&rings[warp][0][lane],
-                              ladder::shared_address(&rings[warp][0][lane]),
-                              columns,
-                              x + (origin + (begin - R) * pitch),
-                              pitch,
-                              static_cast<int>(begin < R ? R - begin : 0),
-                              static_cast<int>(min(int64_t(rows) + 2 * R, H - begin + R))};
+    Incoming<kSlots, kWhole> incoming{&rings[warp][0][lane],
+                                      ladder::shared_address(&rings[warp][0][lane]),
+                                      columns,
+                                      x + (origin + (begin - R) * pitch),
+                                      pitch,
+                                      static_cast<int>(begin < R ? R - begin : 0),
+                                      static_cast<int>(min(int64_t(rows) + 2 * R, H - begin + R))};
     incoming.begin();
 
     const float4 across = quad.weights(R);
@@ -178,9 +223,9 @@ __global__ void __launch_bounds__(kThreads, blocks_wanted<R>())
             down = 1.0f / static_cast<float>(kWindow - max(whole_above - row, 0) - max(row - whole_below, 0));
         const float4 sums = window_sums<R>(sum);
         if (writes)
-            store<kWhole>(to, columns,
-                          make_float4(sums.x * (across.x * down), sums.y * (across.y * down),
-                                      sums.z * (across.z * down), sums.w * (across.w * down)));
+            store<streams<R>(), kWhole>(to, columns,
+                                        make_float4(sums.x * (across.x * down), sums.y * (across.y * down),
+                                                    sums.z * (across.z * down), sums.w * (across.w * down)));
         to += pitch;
     };
     const auto row = [&] { return incoming.asked - kAhead - kWindow; };  // whose window ends with the row taken last
@@ -206,9 +251,8 @@ __global__ void __launch_bounds__(kThreads, blocks_wanted<R>())
 
 template <int R>
 cudaError_t run(const Args *args, int multiprocessors, cudaStream_t stream) {
-    constexpr int kMost = 4 * (32 - 2 * filter::halo_quads<R>());
-    const auto strips = filter::strips_of(args->H, args->W, kMost, int64_t(kWarpsWanted) * multiprocessors, 2 * R + 1,
-                                          most_rows<R>() > 2 * R + 1 ? most_rows<R>() : 2 * R + 1);
+    const auto strips = filter::strips_of(args->H, args->W, most_columns<R>(), int64_t(kWarpsWanted) * multiprocessors,
+                                          2 * R + 1, most_rows<R>() > 2 * R + 1 ? most_rows<R>() : 2 * R + 1);
     const int64_t blocks = filter::ceil_div(strips.blocks, kWarps);
     if (blocks > INT32_MAX || args->W > INT32_MAX) return cudaErrorInvalidValue;
     const unsigned grid = static_cast<unsigned>(blocks);

@@ -51,14 +51,14 @@ __device__ __forceinline__ void find_digit(Scratch &scratch, unsigned need) {
     }
 }
 
-// Returns the key of the k-th largest of `count` entries, 1 <= k <= count; in *ties how many of those with that key
-// belong to the k largest.
-template <int kThreads>
+// Returns the first kDigits digits of 8 bits, zeros behind them, of the key of the k-th largest of `count` entries, 1 <= k
+// <= count; in *ties how many of those with these digits belong to the k largest.
+template <int kThreads, int kDigits = 4>
 __device__ __noinline__ uint32_t kth_key(const uint64_t *entries, int count, int k, Scratch &scratch, int *ties) {
     uint32_t prefix = 0;
     unsigned need = k;
 #pragma unroll 1
-    for (int shift = 24; shift >= 0; shift -= 8) {
+    for (int shift = 24; shift > 24 - 8 * kDigits; shift -= 8) {
         for (int i = threadIdx.x; i < 256; i += kThreads) scratch.bins[i] = 0;
         __syncthreads();
         for (int first = 0; first < count; first += kThreads) {

@@ -16,7 +16,7 @@ from tests.emulated_kernels import EMULATOR, KERNELS
 from tests.emulated_rows import program_of, translated
 
 FILTER = ("filter/edges.cuh", "filter/quads.cuh", "filter/strips.cuh", "filter/07_warp_strips.cu")
-TOPK = ("topk/order.cuh", "topk/block_select.cuh", "topk/elements.cuh", "topk/06_shared_bar.cu")
+TOPK = ("topk/order.cuh", "topk/block_select.cuh", "topk/elements.cuh", "topk/06_no_barrier.cu")
 _ARGS = {
     "filter": "struct Args {\n    const float *x;\n    float *y;\n    int64_t H, W, R;\n};\n",
     "topk": (
@@ -52,7 +52,9 @@ IMAGES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("flags", [(), ("-DHEIGHT=20", "-DRING=4"), ("-DBOTH_WAYS=0", "-DSTREAM=0", "-DHEIGHT=9")])
+@pytest.mark.parametrize(
+    "flags", [(), ("-DHEIGHT=20", "-DRING=4", "-DWIDTH=64"), ("-DBOTH_WAYS=0", "-DSTREAM=1", "-DHEIGHT=9")]
+)
 def test_every_window_is_right(tmp_path: Path, flags: tuple[str, ...]) -> None:
     program = compiled(tmp_path, "filter", *flags)
     assert run(program, *(extent for image in IMAGES for extent in image)) == (0, "")
@@ -80,9 +82,9 @@ def test_a_mistake_in_the_filter_is_seen(tmp_path: Path, old: str, new: str) -> 
 ROWS = ((1, 1, 1), (3, 33, 33), (5, 5003, 17), (2, 40001, 2), (1, 65536, 3), (1, 33000, 64), (1, 9001, 300))
 
 
-@pytest.fixture(scope="module")
-def topk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory.mktemp("topk"), "topk")
+@pytest.fixture(scope="module", params=[(), ("-DDIGITS=2", "-DFULL=256")], ids=["as_it_is", "coarse"])
+def topk(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    return compiled(tmp_path_factory.mktemp("topk"), "topk", *request.param)
 
 
 @pytest.mark.parametrize("kind", ["normal", "ties", "special", "equal", "nan", "least", "ascending", "descending"])
@@ -94,10 +96,10 @@ def test_the_largest_are_found(topk: Path, kind: str) -> None:
     ("old", "new", "rows"),
     [
         ("shared.bar, smallest));", "shared.bar, smallest + 0x2000000));", (1, 65537, 2)),
-        ("if (topk::key_of(own[j]) > floor)", "if (topk::key_of(own[j]) > floor + 0x800000)", (1, 65537, 2)),
+        ("(topk::key_of(own[j]) >= key", "(topk::key_of(own[j]) > key", (5, 5003, 17)),
         ("mask &= ~(1u << i);", "mask &= ~0u;", (5, 5003, 17)),
     ],
-    ids=["bar_too_high", "floor_too_high", "behind_the_end"],
+    ids=["bar_too_high", "too_many_dropped", "behind_the_end"],
 )
 def test_a_mistake_in_topk_is_seen(tmp_path: Path, old: str, new: str, rows: tuple[int, int, int]) -> None:
     def planted(text: str) -> str:

@@ -1,47 +1,61 @@
-// TopK 6, a shared bar: warps that never wait for each other, and one bar for all blocks of a row.
+// TopK 6, no barrier: warps that never wait for each other, and loads that are always under way.
 //
-// Changed against a bar for each block:
+// Changed against one read behind a bar:
 // - No barrier in the stream. A warp looks at the buffer's count before each round, and only if it is full all meet. What
 //   was passed by then fits: each warp has at most one round under way.
 // - Loads are always under way. Four elements are compared, which leaves four bits of a mask, and their registers take the
 //   four of the next round at once. What passes is kept by its index alone; its value is read again when it is needed, so
 //   that a mask is all that a round leaves.
-// - One bar for a row. 528 blocks that know 1/528 of a row each have a low bar each: of a block's elements 64 and those
-//   above the bar of before pass. Each block publishes the largest element of its first round. The K-th largest of these
-//   is a bar that K elements reach, of the 67 million of the row as of a block's 127 thousand: 3 in 100 000 elements pass.
-//   One warp a block looks at them in passing, after two rounds, when nearly all are there; those that are not count as
-//   nothing, and nobody waits.
-// - The end. What the row's bar stops is dropped, and the few that are left are put in order by counting, each, how many
-//   are above it: one barrier, where radix select and a sorting network take 35.
+// - The end. What K entries reach above is dropped by one select, and the few that are left are put in order by counting,
+//   each, how many are above it: one barrier, where a sorting network takes 21 for K = 64.
+// - 3 blocks a multiprocessor where they share a row, 4 where each has rows of its own. A row that is shared needs loads
+//   under way and few lists to merge; with many rows a block starts and ends every eight rounds, and others must fill in.
 //
-// Tile arithmetic: as before, 256 threads x 16 elements a round, buffer of 1024 + 4096 entries, 4 blocks an SM; 32 warps x
-// 2 KiB on their way, 64 KiB an SM, where 23 cover the latency of the DRAM. A round is 16 comparisons and 16 bits set.
+// What was tried on an H200 and lost: one bar for all blocks of a row (each published the largest element of its first
+// round, and the K-th largest of these stopped all but 3 in 100 000 elements). Shares of reading at the copy's bandwidth:
+//                                  2^26 elements  4096 rows of 32768
+//   with that bar, 4 blocks            0.603          0.524
+//   the same, 3 blocks                 0.674          0.496
+//   the same, loads with ld.cs         0.591          0.508
+//   a bar for each block, 4 blocks     0.645          0.557
+// That the look costs where no row is shared either says that it is its code beside the loop, not the bar. A bar for each
+// block with 3 blocks was not measured.
+//
+// Tile arithmetic: as before, 256 threads x 16 elements a round, buffer of 1024 + 4096 entries; 24 or 32 warps x 2 KiB on
+// their way, 48 or 64 KiB an SM, where 23 cover the latency of the DRAM. A round is 16 comparisons and 16 bits set.
 #include "block_select.cuh"
 #include "elements.cuh"
 #include "order.cuh"
 #include "topk.h"
 
-// Rounds of a warp before it looks at what the other blocks found; 0: it does not.
-#ifndef LOOK_AFTER
-#define LOOK_AFTER 2
-#endif
+// Blocks a multiprocessor; 0: 3 where blocks share a row, 4 where each has rows of its own.
 #ifndef BLOCKS_PER_SM
-#define BLOCKS_PER_SM 4
+#define BLOCKS_PER_SM 0
+#endif
+// Entries at which the block keeps its K largest; at least 2 K.
+#ifndef FULL
+#define FULL 1024
+#endif
+// Digits of 8 bits of a key that are looked at for the first bar and at the end; 4: all.
+#ifndef DIGITS
+#define DIGITS 4
 #endif
 
 namespace {
 
 using topk::kRound, topk::kThreads;
 constexpr int kMostK = 512, kFull = 1024, kRoom = kFull + kRound, kMostParts = 1024;
+constexpr int kBlocksOfOneRow = BLOCKS_PER_SM > 0 ? BLOCKS_PER_SM : 3;
+constexpr int kBlocksOfManyRows = BLOCKS_PER_SM > 0 ? BLOCKS_PER_SM : 4;
+static_assert(FULL <= kFull && 2 * kMostK <= kFull, "a full buffer has room for a round");
 
 struct Shared {
     uint64_t entries[kRoom];
     uint64_t kept[kMostK];
     topk::Scratch scratch;
     unsigned count;
-    uint32_t bar;    // an element must be above it
-    float value;     // !(v <= value) for all that are
-    uint32_t floor;  // the bar of the row's blocks: what does not reach above it is not among the row's K largest
+    uint32_t bar;  // an element must be above it
+    float value;   // !(v <= value) for all that are
     bool last;
 };
 
@@ -54,7 +68,7 @@ struct Selection {
 
     __device__ Selection(Shared &s, const float *x, int k) : shared(s), row(x), K(k) {
         if (threadIdx.x == 0) {
-            shared.count = shared.floor = 0;
+            shared.count = 0;
             raise(0);
         }
         __syncthreads();
@@ -66,11 +80,16 @@ struct Selection {
         shared.value = topk::bar_value(to);
     }
 
+    // All threads: a key that K of `count` entries reach, the largest such in its first DIGITS digits; zeros behind them.
+    __device__ uint32_t reached(int count) {
+        int ties = 0;
+        return topk::kth_key<kThreads, DIGITS>(shared.entries, count, K, shared.scratch, &ties);
+    }
+
     // All threads: sets the bar below the K-th largest of the keys of `count` different elements, of which there may be
     // more.
     __device__ void start(int count) {
-        int ties = 0;
-        const uint32_t key = K <= count ? topk::kth_key<kThreads>(shared.entries, count, K, shared.scratch, &ties) : 0;
+        const uint32_t key = K <= count ? reached(count) : 0;
         if (threadIdx.x == 0) raise(key > 0 ? key - 1 : 0);
         __syncthreads();  // the entries make room
     }
@@ -101,8 +120,8 @@ struct Selection {
     __device__ void finish() {
         int count = complete();
         if (count > kFull) count = keep(count);
-        if (shared.floor > 0) count = drop(count);
-        if (count > kThreads && count > K) count = keep(count);
+        if (count > kThreads && count > K) count = drop(count);
+        if (count > kThreads && count > K) count = keep(count);  // many have the same digits
         if (count <= kThreads) {
             topk::order_by_counting(shared.entries, count, K);
             for (int i = count + threadIdx.x; i < K; i += kThreads) shared.entries[i] = 0;
@@ -115,9 +134,9 @@ struct Selection {
         topk::sort_descending<kThreads>(shared.entries, size);
     }
 
-    // All threads: drops what is not above the floor, of at most kFull entries.
+    // All threads: drops what K reach above, of at most kFull entries.
     __device__ int drop(int count) {
-        const uint32_t floor = shared.floor;
+        const uint32_t key = reached(count);
         uint64_t own[kFull / kThreads];
 #pragma unroll
         for (int j = 0; j < kFull / kThreads; ++j) {
@@ -128,29 +147,11 @@ struct Selection {
         __syncthreads();
 #pragma unroll
         for (int j = 0; j < kFull / kThreads; ++j)
-            if (topk::key_of(own[j]) > floor) shared.entries[atomicAdd(&shared.count, 1u)] = own[j];
+            if (topk::key_of(own[j]) >= key && own[j] > 0) shared.entries[atomicAdd(&shared.count, 1u)] = own[j];
         __syncthreads();
         return known = static_cast<int>(shared.count);
     }
 };
-
-// One warp: a key that K of `count` keys reach, the largest such but for its lower half; 0 if there are not K but zeros.
-// The keys are others' while they come in; `room` holds `count` of them.
-__device__ uint32_t reached_by(const uint32_t *keys, int count, int K, volatile uint32_t *room) {
-    const int lane = threadIdx.x % 32;
-#pragma unroll 4
-    for (int i = lane; i < count; i += 32) room[i] = __ldcg(keys + i);
-    __syncwarp();
-    uint32_t found = 0;
-#pragma unroll 1
-    for (uint32_t bit = 1u << 31; bit >= 1u << 16; bit >>= 1) {
-        unsigned reach = 0;
-#pragma unroll 4
-        for (int i = lane; i < count; i += 32) reach += room[i] >= (found | bit);
-        if (__reduce_add_sync(topk::kAllLanes, reach) >= static_cast<unsigned>(K)) found |= bit;
-    }
-    return found;
-}
 
 __device__ void write(const Shared &shared, const float *row, float *values, int64_t *indices, int K) {
     for (int i = threadIdx.x; i < K; i += kThreads) {
@@ -195,54 +196,31 @@ __device__ void merge(Shared &shared, const float *row, const uint64_t *lists, i
     selection.finish();
 }
 
-struct Space {
-    uint64_t *lists;  // [B][parts][K]
-    unsigned *done;   // [B], zero between launches
-    uint32_t
-        *first_largest;  // [B][parts], the key of the largest element of a block's first round; zero between launches
-};
-
-template <bool kWhole>
-__global__ void __launch_bounds__(kThreads, BLOCKS_PER_SM)
-    select(const float *__restrict__ x, float *__restrict__ values, int64_t *__restrict__ indices, Space space,
-           int64_t N, int K, int parts) {
+template <bool kWhole, int kBlocks>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    select(const float *__restrict__ x, float *__restrict__ values, int64_t *__restrict__ indices,
+           uint64_t *__restrict__ lists, unsigned *__restrict__ done, int64_t N, int K, int parts) {
     __shared__ Shared shared;
-    static_assert(sizeof(shared.kept) >= kMostParts * sizeof(uint32_t), "room for what the blocks publish");
     const int64_t b = blockIdx.x / parts, part = blockIdx.x % parts;
     const float *row = x + b * N;
-    const int64_t rounds = (N + kRound - 1) / kRound;
-    uint32_t *first_largest = space.first_largest + b * parts;
-    const bool looks = LOOK_AFTER > 0 && parts >= K && parts > 1;
+    const int rounds = static_cast<int>((N + kRound - 1) / kRound);
     Selection selection(shared, row, K);
 
     topk::Elements<kWhole> elements;
 #pragma unroll
     for (int q = 0; q < topk::kQuads; ++q)
         elements.load(q, topk::Elements<kWhole>::begin(row, part), topk::Elements<kWhole>::left(part, N));
-    const uint32_t large = elements.large_key(part, N);
-    shared.entries[threadIdx.x] = topk::entry_of(large, 0);
-    if (looks) {
-        const uint32_t most = __reduce_max_sync(topk::kAllLanes, large);
-        if (threadIdx.x % 32 == 0) atomicMax(first_largest + part, most);
-    }
+    shared.entries[threadIdx.x] = topk::entry_of(elements.large_key(part, N), 0);
     __syncthreads();
     selection.start(kThreads);
 
     const volatile unsigned *count = &shared.count;
     const volatile float *value = &shared.value;
-    int64_t round = part, look = looks && threadIdx.x < 32 ? part + int64_t(LOOK_AFTER) * parts : -1;
+    const unsigned full = static_cast<unsigned>(max(FULL, 2 * K));
+    int round = static_cast<int>(part);
     while (true) {
         while (round < rounds) {
-            if (__shfl_sync(topk::kAllLanes, *count, 0) >= kFull) break;
-            if (round == look) {
-                look = -1;
-                const uint32_t key = reached_by(first_largest, parts, K, reinterpret_cast<uint32_t *>(shared.kept));
-                if (threadIdx.x == 0 && key > 0) {
-                    shared.floor = key - 1;
-                    selection.raise(max(shared.bar, key - 1));
-                }
-                __syncwarp();
-            }
+            if (__shfl_sync(topk::kAllLanes, *count, 0) >= full) break;
             const unsigned mask = elements.above(*value, row, round + parts, N);
             if (mask != 0) topk::Elements<kWhole>::push(shared.entries, &shared.count, mask, round, N);
             round += parts;
@@ -255,86 +233,95 @@ __global__ void __launch_bounds__(kThreads, BLOCKS_PER_SM)
         write(shared, row, values + b * K, indices + b * K, K);
         return;
     }
-    uint64_t *lists = space.lists + b * parts * K;
-    for (int i = threadIdx.x; i < K; i += kThreads) lists[part * K + i] = shared.entries[i];
+    uint64_t *own = lists + b * parts * K;
+    for (int i = threadIdx.x; i < K; i += kThreads) own[part * K + i] = shared.entries[i];
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) shared.last = atomicAdd(&space.done[b], 1u) == static_cast<unsigned>(parts - 1);
+    if (threadIdx.x == 0) shared.last = atomicAdd(&done[b], 1u) == static_cast<unsigned>(parts - 1);
     __syncthreads();
     if (!shared.last) return;
     __threadfence();
-    merge(shared, row, lists, parts, K);
+    merge(shared, row, own, parts, K);
     write(shared, row, values + b * K, indices + b * K, K);
-    for (int i = threadIdx.x; i < parts; i += kThreads) first_largest[i] = 0;  // for the next launch
-    if (threadIdx.x == 0) space.done[b] = 0;
+    if (threadIdx.x == 0) done[b] = 0;  // for the next launch
 }
 
 bool whole_quads(const Args *args) { return args->N % 4 == 0 && reinterpret_cast<uintptr_t>(args->x) % 16 == 0; }
 
-// Blocks that share a row: as many as the chip holds at a time, with at least one round each.
-cudaError_t parts_of(const Args *args, int *parts) {
+struct Plan {
+    bool many;  // at least a row for each multiprocessor
+    int parts;  // blocks that share a row: as many as the chip holds at a time, with at least one round each
+};
+
+cudaError_t plan_of(const Args *args, Plan *plan) {
     int device = 0, multiprocessors = 0, resident = 0;
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess)
         status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-    if (status == cudaSuccess)
-        status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, select<true>, kThreads, 0);
+    if (status != cudaSuccess) return status;
+    plan->many = args->B >= multiprocessors;
+    const auto kernel = plan->many ? select<true, kBlocksOfManyRows> : select<true, kBlocksOfOneRow>;
+    status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kThreads, 0);
     if (status != cudaSuccess) return status;
     const int64_t rounds = (args->N + kRound - 1) / kRound;
     int64_t wanted = int64_t(resident) * multiprocessors / args->B;
     if (wanted > rounds) wanted = rounds;
     if (wanted > kMostParts) wanted = kMostParts;
-    *parts = wanted > 1 ? static_cast<int>(wanted) : 1;
+    plan->parts = wanted > 1 ? static_cast<int>(wanted) : 1;
     return cudaSuccess;
 }
 
-// With the workspace at null it says where it ends.
-Space space_of(const Args *args, int parts, void *workspace) {
-    Space space;
-    space.lists = static_cast<uint64_t *>(workspace);
-    space.done = reinterpret_cast<unsigned *>(space.lists + args->B * parts * args->K);
-    space.first_largest = space.done + args->B;
-    return space;
+template <int kBlocks>
+cudaError_t run(const Args *args, int parts, cudaStream_t stream) {
+    auto *lists = static_cast<uint64_t *>(args->workspace);
+    auto *done = reinterpret_cast<unsigned *>(lists + args->B * parts * args->K);
+    const unsigned blocks = static_cast<unsigned>(args->B * parts);
+    const int K = static_cast<int>(args->K);
+    if (whole_quads(args))
+        select<true, kBlocks>
+            <<<blocks, kThreads, 0, stream>>>(args->x, args->values, args->indices, lists, done, args->N, K, parts);
+    else
+        select<false, kBlocks>
+            <<<blocks, kThreads, 0, stream>>>(args->x, args->values, args->indices, lists, done, args->N, K, parts);
+    return cudaGetLastError();
 }
 
-struct Plan {
-    int parts;
-};
+// L1 has nothing to keep here: its memory is for the buffers.
+template <int kBlocks>
+cudaError_t prefer_shared() {
+    cudaError_t status = cudaSuccess;
+    for (const auto kernel : {select<true, kBlocks>, select<false, kBlocks>})
+        if (status == cudaSuccess)
+            status = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                          cudaSharedmemCarveoutMaxShared);
+    return status;
+}
 
 }  // namespace
 
 extern "C" size_t workspace_bytes(const Args *args) {
-    int parts = 1;
-    if (parts_of(args, &parts) != cudaSuccess || parts == 1) return 0;
-    return static_cast<size_t>(args->B) * (sizeof(uint64_t) * parts * args->K + sizeof(unsigned) * (1 + parts));
+    Plan plan{};
+    if (plan_of(args, &plan) != cudaSuccess || plan.parts == 1) return 0;
+    return static_cast<size_t>(args->B) * (sizeof(uint64_t) * plan.parts * args->K + sizeof(unsigned));
 }
 
 extern "C" cudaError_t prepare(const Args *args, void **plan) {
     auto *made = new Plan;
     *plan = made;
-    cudaError_t status = parts_of(args, &made->parts);
-    // L1 has nothing to keep here: its memory is for the buffers of four blocks.
-    for (const auto kernel : {select<true>, select<false>})
-        if (status == cudaSuccess)
-            status = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                          cudaSharedmemCarveoutMaxShared);
+    cudaError_t status = plan_of(args, made);
+    if (status == cudaSuccess)
+        status = made->many ? prefer_shared<kBlocksOfManyRows>() : prefer_shared<kBlocksOfOneRow>();
     if (status != cudaSuccess || made->parts == 1) return status;
-    return cudaMemset(space_of(args, made->parts, args->workspace).done, 0,
-                      sizeof(unsigned) * args->B * (1 + made->parts));
+    return cudaMemset(static_cast<uint64_t *>(args->workspace) + args->B * made->parts * args->K, 0,
+                      sizeof(unsigned) * args->B);
 }
 
 extern "C" void destroy(void *plan) { delete static_cast<Plan *>(plan); }
 
 extern "C" cudaError_t launch(const Args *args, void *plan, cudaStream_t stream) {
-    const int parts = static_cast<const Plan *>(plan)->parts;
-    if (args->K > args->N || args->K > kMostK || args->N > topk::kMostElements || args->B * parts > INT32_MAX)
+    const Plan &made = *static_cast<const Plan *>(plan);
+    if (args->K > args->N || args->K > kMostK || args->N > topk::kMostElements || args->B * made.parts > INT32_MAX)
         return cudaErrorInvalidValue;
-    const Space space = space_of(args, parts, args->workspace);
-    const unsigned blocks = static_cast<unsigned>(args->B * parts);
-    const int K = static_cast<int>(args->K);
-    if (whole_quads(args))
-        select<true><<<blocks, kThreads, 0, stream>>>(args->x, args->values, args->indices, space, args->N, K, parts);
-    else
-        select<false><<<blocks, kThreads, 0, stream>>>(args->x, args->values, args->indices, space, args->N, K, parts);
-    return cudaGetLastError();
+    return made.many ? run<kBlocksOfManyRows>(args, made.parts, stream)
+                     : run<kBlocksOfOneRow>(args, made.parts, stream);
 }
