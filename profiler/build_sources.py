@@ -72,7 +72,8 @@ def problem_files(problem: ProblemRef) -> list[ProjectFile]:
     """Return the file of a problem of the user's own and what it imports from beside it; none for a registered one."""
     if problem.file is None:
         return []
-    return [ProjectFile(path, path.name) for path in _python_files(problem.file.absolute())]
+    source = problem.file.absolute()
+    return [ProjectFile(path, path.relative_to(source.parent).as_posix()) for path in _python_files(source)]
 
 
 def include_folders(variant: Variant) -> list[str]:
@@ -175,10 +176,14 @@ def _python_files(source: Path) -> list[Path]:
         file = todo.pop()
         for words in _IMPORT.findall(_text(file)):
             module = (words[0] or words[1]).split(".")[0]
-            target = file.parent / f"{module}.py"
-            if module and target.is_file() and target not in found:
-                found[target] = None
-                todo.append(target)
+            package = source.parent / module / "__init__.py"
+            beside = [file.parent / f"{module}.py", source.parent / f"{module}.py"]
+            if module and package.is_file():
+                beside += sorted(package.parent.rglob("*.py"))  # what of it is used cannot be told
+            for target in beside:
+                if module and target.is_file() and target not in found:
+                    found[target] = None
+                    todo.append(target)
     return [source, *sorted(path for path in found if path != source)]
 
 

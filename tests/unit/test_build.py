@@ -13,7 +13,7 @@ from profiler import build_sources
 from profiler.arch import gencode, normalise
 from profiler.build import build_key, host_argument, macro_value, nvcc_argv
 from profiler.build_sources import Layout, folder_name, source_name
-from profiler.model import BuildOptions, Variant
+from profiler.model import BuildOptions, ProblemRef, Variant
 from profiler.parse.nvcc import first_error
 from profiler.problems.gemm import Gemm
 from profiler.toolchain import Tool, Toolchain
@@ -173,6 +173,19 @@ def test_python_files_bring_what_they_import_from_beside(tmp_path: Path) -> None
     (tmp_path / "other.py").write_text("from helper import y\n")
     files = build_sources.project_files(Variant("v", "triton", "fp32", tmp_path / "k.py", "f"))
     assert [file.name for file in files] == ["k.py", "helper.py", "other.py"]
+
+
+def test_a_package_beside_a_python_file_is_brought_whole(tmp_path: Path) -> None:
+    (tmp_path / "pack" / "deep").mkdir(parents=True)
+    (tmp_path / "k.py").write_text("from pack.deep import x\n")
+    (tmp_path / "pack" / "__init__.py").write_text("import helper\n")
+    (tmp_path / "pack" / "deep" / "__init__.py").write_text("")
+    (tmp_path / "helper.py").write_text("")
+    names = ["k.py", "helper.py", "pack/__init__.py", "pack/deep/__init__.py"]
+    files = build_sources.project_files(Variant("v", "triton", "fp32", tmp_path / "k.py", "f"))
+    assert [file.name for file in files] == names
+    ref = ProblemRef("k.py:Own", tmp_path / "k.py", {}, (), (), {})
+    assert [file.name for file in build_sources.problem_files(ref)] == names
 
 
 @pytest.mark.parametrize(
