@@ -26,7 +26,9 @@ constexpr int kHalfThreads = kMostThreads / 2;  // two blocks a multiprocessor: 
 
 // The longest row that is a block's.
 template <class Element>
-constexpr int kBlockMost = BLOCK_MOST > 0 ? BLOCK_MOST : sizeof(Element) == 4 ? 16384 : 4096;
+constexpr int kBlockMost = BLOCK_MOST > 0         ? BLOCK_MOST
+                           : sizeof(Element) == 4 ? 16384
+                                                  : 4096;
 
 struct SizePlan {
     RowShape shape;         // of a cluster that ends with its row; no blocks: a warp or a block takes a row
