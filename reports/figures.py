@@ -196,9 +196,8 @@ def _bar_text(row: LadderRow, scale: float, unit: str) -> str:
     lines = [f"<b>{plotly_text(short(row.variant, 60))}</b> ({plotly_text(row.dtype)})"]
     lines.append(f"{formatting.number((row.rate or 0) / scale)} {unit}, {formatting.time_ns(row.time.value)}")
     if row.ratio is not None and row.baseline and not row.is_baseline:
-        bounds = formatting.interval(row.ratio.low, row.ratio.high)
-        ratio = formatting.ratio(row.ratio.value, row.ratio.low, row.ratio.high)
-        lines.append(f"{ratio} {bounds} of {plotly_text(short(row.baseline, 40))}")
+        ratio = formatting.bounded_ratio(row.ratio.value, row.ratio.low, row.ratio.high)
+        lines.append(f"{ratio} of {plotly_text(short(row.baseline, 40))}")
     if row.limit.text:
         lines.append(plotly_text(row.limit.text))
     lines.append(f"{row.time.samples} samples, {row.origin}")

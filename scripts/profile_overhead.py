@@ -60,13 +60,9 @@ def compare(run: Path, pairs: int, without: list[str], bare_only: bool) -> int:
             sys.exit(done.output)
         argv = json.loads((folder / "argv.json").read_text())
         if bare_only:
-            started = time.monotonic()
-            done = process.run(argv, timeout=600, env=env)
-            if done.returncode:
-                sys.exit(done.output)
-            bare.append(time.monotonic() - started)
+            seconds = seconds_of(argv, env)
             own = RunDir.open(run).manifest["stages"]["profile"]["seconds"]
-            print(f"the run's profiling stage {own:.2f} s / bare ncu {bare[0]:.2f} s = {own / bare[0]:.3f}")
+            print(f"the run's profiling stage {own:.2f} s / bare ncu {seconds:.2f} s = {own / seconds:.3f}")
             return 0
         for index in range(pairs):
             copy = folder / f"run{index}"
@@ -78,17 +74,24 @@ def compare(run: Path, pairs: int, without: list[str], bare_only: bool) -> int:
                 sys.exit(done.output)
             said = json.loads(done.stdout.splitlines()[-1])
             stage.append(said["stage_s"])
-            started = time.monotonic()
-            done = process.run(argv, timeout=600, env=env)
-            bare.append(time.monotonic() - started)
-            if done.returncode:
-                sys.exit(done.output)
+            bare.append(seconds_of(argv, env))
             print(f"pair {index}: stage {stage[-1]:.2f} s (its process {process_s[-1]:.2f} s), "
                   f"bare ncu {bare[-1]:.2f} s; children {said['children_s']}", flush=True)  # fmt: skip
     middle = statistics.median
     print(f"profiling stage / bare ncu = {middle(stage) / middle(bare):.3f}, its whole process / bare ncu = "
           f"{middle(process_s) / middle(bare):.3f} (medians of {pairs})")  # fmt: skip
     return 0
+
+
+def seconds_of(argv: list[str], env: dict[str, str]) -> float:
+    """Run a command; return its seconds, or end with what it said."""
+    from profiler import process
+
+    started = time.monotonic()
+    done = process.run(argv, timeout=600, env=env)
+    if done.returncode:
+        sys.exit(done.output)
+    return time.monotonic() - started
 
 
 def stage_once(path: Path, without: list[str]) -> int:

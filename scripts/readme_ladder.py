@@ -33,13 +33,7 @@ def section(data: RunData) -> str:
     for row in rows:
         if row.size != data.main_size:
             continue
-        ratio = (
-            ""
-            if row.ratio is None or row.is_baseline
-            else formatting.ratio(row.ratio.value, row.ratio.low, row.ratio.high)
-        )
-        if ratio and row.ratio is not None:
-            ratio += f" {formatting.interval(row.ratio.low, row.ratio.high)}"
+        ratio = "" if row.ratio is None else formatting.bounded_ratio(row.ratio.value, row.ratio.low, row.ratio.high)
         cells = [
             f"`{row.variant}`",
             row.dtype,

@@ -86,6 +86,11 @@ def interval(low: float | None, high: float | None) -> str:
     return f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
+def bounded_ratio(value: float, low: float | None, high: float | None) -> str:
+    """Return a ratio and, where there is one, its interval: ``0.861× [0.859, 0.863]``."""
+    return f"{ratio(value, low, high)} {interval(low, high)}".strip()
+
+
 def _decimals(low: float, high: float) -> int:
     digits = 2
     while digits < 4 and high - low < 1.5 * 10**-digits:

@@ -307,7 +307,6 @@ def _verdict(row: LadderRow) -> Verdict:
             f"{_name(row.variant)} is the fastest {row.dtype} variant at {size}{why}{_copy_sentence(row)}{bound}.",
         )
     low, high = row.ratio.low, row.ratio.high
-    ratio, bounds = formatting.ratio(row.ratio.value, low, high), formatting.interval(low, high)
     verb = "reaches"
     if low is not None and high is not None:
         if low > 1 + _NO_DIFFERENCE:
@@ -315,7 +314,7 @@ def _verdict(row: LadderRow) -> Verdict:
         elif high >= 1 - _NO_DIFFERENCE:
             verb = "matches its baseline: it reaches"
     other = f" (which keeps another contract, {row.baseline_dtype})" if row.cross_contract else ""
-    figure = f"{ratio} {bounds}".strip()
+    figure = formatting.bounded_ratio(row.ratio.value, low, high)
     return Verdict(
         row.dtype,
         row.size,

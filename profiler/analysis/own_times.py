@@ -83,8 +83,7 @@ def own_ratio_text(own: OwnTime, *, is_baseline: bool = False) -> str:
     """Return the ratio with its interval, as tables show it; empty where there is none."""
     if is_baseline or own.ratio is None:
         return "baseline" if is_baseline else ""
-    low, high = own.ratio.low, own.ratio.high
-    return f"{formatting.ratio(own.ratio.value, low, high)} {formatting.interval(low, high)}".strip()
+    return formatting.bounded_ratio(own.ratio.value, own.ratio.low, own.ratio.high)
 
 
 def own_verdict(variant: str, size: str, own: OwnTime) -> str:

@@ -104,9 +104,7 @@ class RunData:
     def main_size(self) -> str:
         """The size with the most work (operations, bytes, the last one listed) of those profiled, where any was."""
         counted = {size for _, size in self._counters}
-        return max(
-            (size for size in self.sizes if size in counted), key=self.work, default=max(self.sizes, key=self.work)
-        )
+        return max([size for size in self.sizes if size in counted] or self.sizes, key=self.work)
 
     def work(self, size: str) -> tuple[float, float, int]:
         """Return what sizes are ordered by: operations, then bytes, then their place in the file."""

@@ -57,9 +57,8 @@ def ratio_text(row: LadderRow) -> str:
         return "-"
     if row.is_baseline:
         return "baseline"
-    bounds = formatting.interval(row.ratio.low, row.ratio.high)
     label = f" of {row.baseline}" if row.cross_contract else ""
-    return f"{formatting.ratio(row.ratio.value, row.ratio.low, row.ratio.high)} {bounds}".strip() + label
+    return formatting.bounded_ratio(row.ratio.value, row.ratio.low, row.ratio.high) + label
 
 
 def copy_text(row: LadderRow) -> str:

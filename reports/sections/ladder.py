@@ -298,7 +298,7 @@ def _step_title(row: LadderRow) -> str:
 
 def _bounded(ratio: Interval) -> str:
     """A ratio with its interval."""
-    return f"{formatting.ratio(ratio.value, ratio.low, ratio.high)} {formatting.interval(ratio.low, ratio.high)}"
+    return formatting.bounded_ratio(ratio.value, ratio.low, ratio.high)
 
 
 def _check(row: LadderRow) -> dict[str, Any] | None:
