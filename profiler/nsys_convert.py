@@ -22,6 +22,12 @@ class NotConverted(LadderError):
     """A step gave no file."""
 
 
+def written(output: Path) -> Path | None:
+    """Return what nsys left of a trace into ``output`` (a path without suffix), a report rather than a stream."""
+    made = (output.with_suffix(suffix) for suffix in (*REPORTS, STREAM))
+    return next((path for path in made if path.is_file() and path.stat().st_size), None)
+
+
 def to_sqlite(
     source: Path, nsys: Path, folder: Path, *, timeout_s: float, env: Mapping[str, str] | None = None
 ) -> Path:

@@ -115,8 +115,7 @@ def _traced(run: Run, nsys: Tool, variant: Variant, dims: Dims) -> Taken:
             return lost(f"nsys cannot be started: {str(error).rpartition(': ')[2]}", "not_run")
         if done.timed_out:
             return lost(f"under nsys it did not end within {timeout:.0f} s", "timeout")
-        report = next((path for suffix in (*nsys_convert.REPORTS, nsys_convert.STREAM)
-                       if (path := output.with_suffix(suffix)).is_file() and path.stat().st_size), None)  # fmt: skip
+        report = nsys_convert.written(output)
         if report is None:
             said = trouble("nsys", done.output, done.returncode)
             return lost(f"{said.message}{f'; {said.hint}' if said.hint else ''}", "not_run")

@@ -109,8 +109,7 @@ def with_nsys(run: Run, nsys: Tool, pairs: Sequence[Pair], stem: str = "trace") 
         if done.timed_out:
             result.trouble = Trouble(f"nsys did not end within {timeout:.0f} s", "raise --timeout")
             return result
-        report = next((path for suffix in (*nsys_convert.REPORTS, nsys_convert.STREAM)
-                       if (path := output.with_suffix(suffix)).is_file() and path.stat().st_size), None)  # fmt: skip
+        report = nsys_convert.written(output)
         if report is None:
             result.trouble = trouble("nsys", done.output, done.returncode)
             return result
