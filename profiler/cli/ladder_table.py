@@ -25,7 +25,8 @@ def ladder_table(rows: Sequence[LadderRow], title: str) -> Table:
     if several:
         table.add_column("size")
     copied = any(row.copy is not None for row in rows)
-    for name in ("time", "rate", "of baseline", *(["of copy"] if copied else [])):
+    sustained = any(row.sustained is not None for row in rows)
+    for name in ("time", "rate", "of baseline", *(["sustained"] if sustained else []), *(["of copy"] if copied else [])):
         table.add_column(name, justify="right", no_wrap=True)
     owned = any(row.own is not None for row in rows)
     if owned:
@@ -41,6 +42,7 @@ def ladder_table(rows: Sequence[LadderRow], title: str) -> Table:
             formatting.time_ns(row.time.value) if row.time else "-",
             formatting.si(row.rate, row.rate_unit) if row.rate else "-",
             ratio_text(row),
+            *([sustained_text(row)] if sustained else []),
             *([copy_text(row)] if copied else []),
             *([own_text(row)] if owned else []),
             row.limit.text if row.time or (row.own and row.limit.verdict != "unknown") else "",
@@ -59,6 +61,15 @@ def ratio_text(row: LadderRow) -> str:
         return "baseline"
     label = f" of {row.baseline}" if row.cross_contract else ""
     return formatting.bounded_ratio(row.ratio.value, row.ratio.low, row.ratio.high) + label
+
+
+def sustained_text(row: LadderRow) -> str:
+    """Return the ratio to the baseline of the sustained regime; the time of the baseline, and where there is no ratio."""
+    if row.sustained is None:
+        return "-"
+    if row.sustained_ratio is None or row.is_baseline:
+        return formatting.time_ns(row.sustained.value)
+    return formatting.bounded_ratio(row.sustained_ratio.value, row.sustained_ratio.low, row.sustained_ratio.high)
 
 
 def copy_text(row: LadderRow) -> str:
@@ -104,6 +115,8 @@ def ladder_document(rows: Sequence[LadderRow]) -> list[dict[str, Any]]:
             "ratio": row.ratio.value if row.ratio else None,
             "ratio_interval": [row.ratio.low, row.ratio.high] if row.ratio else None,
             "baseline": row.baseline,
+            "sustained_ns": row.sustained.value if row.sustained else None,
+            "sustained_ratio": row.sustained_ratio.value if row.sustained_ratio else None,
             "copy_share": row.copy.share if row.copy else None,
             "copy_rate": row.copy.rate if row.copy else None,
             "copy_kind": row.copy.kind if row.copy else None,
