@@ -1,0 +1,143 @@
+"""Fills the tables of docs/kernels.md from the recorded runs: ``python scripts/kernel_tables.py [--check]``.
+
+A table stands between ``<!-- table: KIND NAME... -->`` and ``<!-- end -->``. Kinds: ``best`` (for each experiment and
+size the fastest rung of ours beside copy and library), ``shares`` (of copy, rungs by sizes), ``rungs`` (every rung of a
+matrix product with its ratios, pipe, clock and registers).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from profiler.analysis import formatting  # noqa: E402
+from profiler.analysis.ladder import LadderRow, ladder_rows  # noqa: E402
+from profiler.analysis.rundata import RunData  # noqa: E402
+from profiler.rundir import RunDir  # noqa: E402
+
+RECORDED = ROOT / "experiments" / "recorded" / "h200"
+DOCUMENT = ROOT / "docs" / "kernels.md"
+TABLE = re.compile(r"(<!-- table: (\w+) ([\w ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+@cache
+def loaded(name: str) -> tuple[RunData, tuple[LadderRow, ...]]:
+    data = RunData.load(RunDir.open(RECORDED / name))
+    return data, tuple(ladder_rows(data))
+
+
+def table(head: Sequence[str], lines: Iterable[Sequence[str]], text: Sequence[int] = (0,)) -> str:
+    """Return a Markdown table; ``text`` are the columns that hold words, the others hold figures."""
+    rule = ["---" if i in text else "---:" for i in range(len(head))]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, rule, *lines))
+
+
+def best(names: Sequence[str]) -> str:
+    lines = []
+    for name in names:
+        if not (RECORDED / name).is_dir():
+            continue
+        data, rows = loaded(name)
+        for dtype in dict.fromkeys(row.dtype for row in rows):
+            for size in data.sizes:
+                here = [row for row in rows if (row.dtype, row.size) == (dtype, size) and row.time is not None]
+                ours = [row for row in here if row.kind in ("cuda", "triton") and not row.variant.startswith("cub")]
+                if not ours:
+                    continue
+                row = min(ours, key=lambda one: one.time.value if one.time else 0.0)
+                theirs = [(one, one.time.value) for one in here if one not in ours and one.time is not None]
+                library = ", ".join(
+                    f"{value / row.time.value:.2f}x {one.variant}" for one, value in theirs if row.time is not None
+                )
+                lines.append(
+                    [
+                        f"`{name}`",
+                        dtype,
+                        formatting.size(size),
+                        f"`{row.variant}`",
+                        formatting.time_ns(row.time.value) if row.time else "",
+                        formatting.si(row.rate, row.rate_unit) if row.rate else "",
+                        f"{row.copy.share:.3f}" if row.copy else "",
+                        library,
+                    ]
+                )
+    head = ["experiment", "contract", "size", "best rung", "time", "rate", "of copy or reading", "faster than"]
+    return table(head, lines, text=(0, 1, 2, 3, 7))
+
+
+def shares(names: Sequence[str]) -> str:
+    data, rows = loaded(names[0])
+    found = {(row.variant, row.size): row for row in rows}
+    lines = []
+    for variant in dict.fromkeys(row.variant for row in rows):
+        cells = [found.get((variant, size)) for size in data.sizes]
+        if not any(cell is not None and cell.copy for cell in cells):
+            continue
+        lines.append([f"`{variant}`", *(f"{cell.copy.share:.3f}" if cell and cell.copy else "" for cell in cells)])
+    return table([f"`{names[0]}`", *(formatting.size(size) for size in data.sizes)], lines)
+
+
+def rungs(names: Sequence[str]) -> str:
+    data, rows = loaded(names[0])
+    sustained = any(row.sustained is not None for row in rows)
+    lines = []
+    for size in data.sizes:
+        for row in rows:
+            if row.size != size or row.time is None:
+                continue
+            pipe = "pipe_fma" if row.dtype == "fp32" else "pipe_tensor"
+            active = data.average(row.variant, size, pipe).value
+            ratio = formatting.bounded_ratio(row.ratio.value, row.ratio.low, row.ratio.high) if row.ratio else ""
+            steady = row.sustained_ratio
+            lines.append(
+                [
+                    formatting.size(size),
+                    row.dtype,
+                    f"`{row.variant}`",
+                    formatting.si(row.rate, row.rate_unit) if row.rate else "",
+                    "baseline" if row.is_baseline else ratio,
+                    *([f"{steady.value:.3f}" if steady and not row.is_baseline else ""] if sustained else []),
+                    f"{active:.1f} %" if active is not None else "",
+                    f"{row.clock_mhz:.0f} MHz" if row.clock_mhz else "",
+                    f"{row.registers.value:.0f}" if row.registers.value is not None else "",
+                ]
+            )
+    head = ["size", "contract", "rung", "rate", "of cuBLAS", *(["sustained"] if sustained else [])]
+    return table([*head, "pipe active", "SM clock", "registers"], lines, text=(0, 1, 2))
+
+
+KINDS: dict[str, Callable[[Sequence[str]], str]] = {"best": best, "shares": shares, "rungs": rungs}
+
+
+def filled(text: str) -> str:
+    """Return the document with its tables made anew."""
+
+    def made(found: re.Match[str]) -> str:
+        names = found[3].split()
+        recorded = any((RECORDED / name).is_dir() for name in names)
+        return found[1] + (KINDS[found[2]](names) if recorded else "Not recorded yet.\n") + found[5]
+
+    return TABLE.sub(made, text)
+
+
+def main() -> int:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    if not TABLE.search(text):
+        print(f"{DOCUMENT.name} has no table to fill")
+        return 1
+    wanted = filled(text)
+    if "--check" in sys.argv[1:]:
+        print("docs/kernels.md is current" if wanted == text else "docs/kernels.md: run scripts/kernel_tables.py")
+        return 0 if wanted == text else 1
+    DOCUMENT.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
