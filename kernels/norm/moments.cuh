@@ -77,7 +77,7 @@ __device__ __forceinline__ Pack<float, 8>::Bits as_floats(uint4 bits) {
     Pack<float, 8>::Bits floats;
     Pack<__nv_bfloat16, 8>::unpack(bits, floats.each);
 #pragma unroll
-    for (float &value : floats.each) value = again(value);  // or the compiler would unpack them again, to save registers
+    for (float &value : floats.each) value = again(value);  // or the compiler would unpack anew, to save registers
     return floats;
 }
 

@@ -45,8 +45,8 @@ def run(program: Path, *arguments: str | int) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-#: One pixel, one row, one column, rows that no vector fits, strips beside and bands above one another, both ways; strips of
-#: just their columns and rows, and of one vector or pixel more.
+#: One pixel, one row, one column, rows that no vector fits, strips beside and bands above one another, both ways;
+#: strips of just their columns and rows, and of one vector or pixel more.
 IMAGES = (
     (1, 1, 1), (1, 130, 3), (40, 1, 7), (9, 11, 15), (67, 131, 3), (50, 244, 1), (70, 128, 7), (100, 132, 15),
     (13, 121, 1), (64, 192, 3), (65, 196, 1), (33, 97, 3), (96, 100, 1),
