@@ -14,13 +14,16 @@
 // - Every second band of strips is walked upwards. Two bands that touch then read the 2R rows that both need at the same
 //   time, both at their beginning or both at their end, so that one of them finds these in L2, however short the strips.
 //
-// Tile arithmetic: 4 warps a block, 128 columns a warp, of which 120 (R = 1, 3), 112 (7) or 96 (15) are written. Registers
-// for the sums: 12, 28, 60, 124 a thread; 10, 7, 4, 3 blocks an SM (R = 1 with plain stores: 56 registers in
-// place of 48, 9 blocks). Ring: 8 rows of 512 B a warp, 16 for R = 15, of which all but one are on their way: 140, 98, 56,
-// 90 KiB an SM, where 23 cover the latency of the DRAM.
+// - R = 1 and 3 write whole lines of 128 bytes: 96 columns a warp, though 120 would fit, so that no two warps, at different
+//   times, write parts of one. Strips of 32 rows and st.cs go with it.
 //
-// What was tried on an H200 with 8192 x 8192, one change at a time, as shares of the copy's bandwidth. Before the changes:
-// strips of 64 rows (R = 1, 3) or 96 (7, 15), a ring of 8 rows, plain stores.
+// Tile arithmetic: 4 warps a block, 128 columns a warp, of which 96 (R = 1, 3, 15) or 112 (7) are written: 384 or 448 B of a
+// row. Of 32 lanes 26 (R = 1, 3) load anything. Registers for the sums: 12, 28, 60, 124 a thread; 10, 7, 4, 3 blocks an SM.
+// Ring: 8 rows of 512 B a warp, 16 for R = 15, of which all but one are on their way: 114, 80, 56, 90 KiB an SM, where 23
+// cover the latency of the DRAM.
+//
+// What was tried on an H200 with 8192 x 8192, as shares of the copy's bandwidth. First one change at a time, against strips of
+// 64 rows (R = 1, 3) or 96 (7, 15) by 120 columns (R = 1, 3), 112 (7) or 96 (15), a ring of 8 rows, plain stores:
 //                R = 1    3      7      15
 //   before       0.786  0.821  0.874  0.677
 //   one way      0.782  0.806  0.835  0.716
@@ -29,14 +32,20 @@
 //   ring of 4    0.785  0.812  0.879  0.739
 //   ring of 16   0.813  0.830  0.872  0.832
 //   st.cs        0.830  0.825  0.869  0.712
-// So R = 1 has st.cs, R = 3 strips of 32 rows, R = 15 a ring of 16; combinations were not measured.
-// - R = 1 and 3 do less for a pixel than R = 7 and have more rows on their way, but are slower, so that neither
-//   instructions nor latency hold them up. Two differences are left. They write 480 B of a row, R = 7 448 B: 7.5 and 7
-//   times 64 B, so that two warps, at different times, write the halves of one such piece of the DRAM (WIDTH = 112 takes
-//   that away, for 2 lanes). And more warps are in different rows at a time: 4752, 3696 and 2112. A ring of 16 leaves R =
-//   1 with 3168, and helps. Which of the two it is, was not measured.
-// - Tails: strips of 64 rows are 1.9 times (R = 1) and 2.4 times (R = 3) what the chip holds, those of 32 rows 3.7 and 4.8
-//   times; R = 7 is at 3.0 with 96 rows, and loses with 128, at 2.25.
+// So R = 15 has a ring of 16, and R = 7 is as before. Then, for R = 1 and 3, what won together, and other widths:
+//   columns  rows   ring  stores   R = 1    3
+//     120   64, 32    8   st.cs, plain   0.831  0.835   the best of each above
+//     120     32      8   st.cs    0.852  0.847
+//     120     32     16   st.cs    0.861  0.847
+//     112   64, 32    8   st.cs, plain   0.831  0.835
+//     112     32      8   plain    0.812  0.840
+//     112     32      8   st.cs    0.855  0.847
+//     112     24      8   st.cs    0.862  0.844
+//     112     32     16   st.cs    0.856  0.845
+//      96     32      8   st.cs    0.862  0.856   as it is
+// - Short strips and marked stores pay together: for R = 1 from 0.786 to 0.813 or 0.830 alone, and to 0.852 both.
+// - Whole pieces of 64 B in place of 7.5 (112 and 120 columns) change nothing; whole lines gain a little more than the same
+//   code differs by (0.835 and 0.840 for R = 3), although a warp then writes a fifth less beside the same halo.
 #include "async_copy.cuh"
 #include "mean_filter.h"
 #include "quads.cuh"
@@ -46,7 +55,7 @@
 #ifndef HEIGHT
 #define HEIGHT 0
 #endif
-// Columns of a strip at the most, a multiple of 8; 0: as many as a warp can write.
+// Columns of a strip at the most, a multiple of 8; 0: by radius.
 #ifndef WIDTH
 #define WIDTH 0
 #endif
@@ -75,13 +84,14 @@ constexpr int blocks_wanted() {
 
 template <int R>
 constexpr int most_rows() {
-    return HEIGHT > 0 ? HEIGHT : R == 1 ? 64 : R == 3 ? 32 : 96;
+    return HEIGHT > 0 ? HEIGHT : R < 7 ? 32 : 96;
 }
 
 template <int R>
 constexpr int most_columns() {
     constexpr int kMost = 4 * (32 - 2 * filter::halo_quads<R>());
-    return WIDTH > 0 && WIDTH < kMost ? WIDTH : kMost;
+    constexpr int kWanted = WIDTH > 0 ? WIDTH : R < 7 ? 96 : kMost;
+    return kWanted < kMost ? kWanted : kMost;
 }
 
 template <int R>
@@ -91,7 +101,7 @@ __host__ __device__ constexpr int ring_rows() {
 
 template <int R>
 __host__ __device__ constexpr bool streams() {
-    return STREAM >= 0 ? STREAM != 0 : R == 1;
+    return STREAM >= 0 ? STREAM != 0 : R < 7;
 }
 
 __device__ __forceinline__ float from_left(float value, int lanes) { return __shfl_up_sync(~0u, value, lanes); }

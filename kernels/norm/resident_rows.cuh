@@ -15,13 +15,8 @@
 #pragma once
 #include "vector_rows.cuh"
 
-#ifndef GROUPS  // 0: by type and length
-#define GROUPS 0
-#endif
-
 namespace ladder {
 
-static_assert(GROUPS == 0 || GROUPS == 2 || GROUPS == 4, "threads enough for a row each, and weights that fit");
 template <int kGroups>
 constexpr int kGroupThreads = kMostThreads / kGroups;
 
@@ -31,13 +26,16 @@ constexpr int kHeld = 128 / static_cast<int>(sizeof(Element));
 template <class Element, int kGroups>
 constexpr int64_t kHeldPart = static_cast<int64_t>(kGroupThreads<kGroups>) * kHeld<Element>;
 
-// Groups a block for rows of N elements; 0: too long for any. Four take turns more evenly than two, but share out a row over
-// twice as many blocks; in BF16 the cluster's exchange then costs more than it brings.
+// Whether four groups are ever chosen. They take turns more evenly than two, but share out a row over twice as many blocks;
+// in BF16 the cluster's exchange then costs more than it brings.
+template <class Element>
+constexpr bool kInFours = sizeof(Element) == 4;
+
+// Groups a block for rows of N elements; 0: too long for any.
 template <class Element>
 int groups_for(int64_t N) {
-    constexpr int kFew = GROUPS > 0 ? GROUPS : 2, kMany = GROUPS > 0 ? GROUPS : sizeof(Element) == 4 ? 4 : 2;
-    if (N <= kPortableBlocks * kHeldPart<Element, kMany>) return kMany;
-    return N <= kPortableBlocks * kHeldPart<Element, kFew> ? kFew : 0;
+    if (kInFours<Element> && N <= kPortableBlocks * kHeldPart<Element, 4>) return 4;
+    return N <= kPortableBlocks * kHeldPart<Element, 2> ? 2 : 0;
 }
 
 // Weights from shared memory.
@@ -170,21 +168,13 @@ cudaError_t launch_groups(const ResidentPlan &plan, const Element *x, const Elem
                            plan.dealt, static_cast<int>(T), N, plan.shape.part, eps);
 }
 
-// Whether four groups are ever chosen for such rows, and two: what is not is not compiled.
-template <class Element>
-constexpr bool kInFours = GROUPS == 4 || (GROUPS == 0 && sizeof(Element) == 4);
-constexpr bool kInTwos = GROUPS != 4;
-
 template <class Element, bool kCentred>
 cudaError_t prepare_resident(int64_t N, ResidentPlan *plan) {
     const int groups = groups_for<Element>(N);
     if constexpr (kInFours<Element>) {
         if (groups == 4) return prepare_groups<Element, kCentred, 4>(N, plan);
     }
-    if constexpr (kInTwos) {
-        if (groups == 2) return prepare_groups<Element, kCentred, 2>(N, plan);
-    }
-    return cudaSuccess;
+    return groups == 2 ? prepare_groups<Element, kCentred, 2>(N, plan) : cudaSuccess;
 }
 
 template <class Element, bool kCentred>
@@ -193,10 +183,7 @@ cudaError_t launch_resident(const ResidentPlan &plan, const Element *x, const El
     if constexpr (kInFours<Element>) {
         if (plan.groups == 4) return launch_groups<Element, kCentred, 4>(plan, x, w, b, y, T, N, eps, stream);
     }
-    if constexpr (kInTwos) {
-        if (plan.groups == 2) return launch_groups<Element, kCentred, 2>(plan, x, w, b, y, T, N, eps, stream);
-    }
-    return cudaErrorInvalidValue;
+    return launch_groups<Element, kCentred, 2>(plan, x, w, b, y, T, N, eps, stream);
 }
 
 }  // namespace ladder

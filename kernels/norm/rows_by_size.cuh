@@ -11,11 +11,8 @@
 #ifndef WARP_MOST
 #define WARP_MOST 1024
 #endif
-#ifndef BLOCK_MOST  // 0: by type
-#define BLOCK_MOST 0
-#endif
-#ifndef RESIDENT
-#define RESIDENT 1
+#ifndef BLOCK_MOST
+#define BLOCK_MOST 16384
 #endif
 
 namespace ladder {
@@ -24,20 +21,13 @@ static_assert(WARP_MOST <= kWarpColumns && BLOCK_MOST <= kBlockColumns, "more th
 
 constexpr int kHalfThreads = kMostThreads / 2;  // two blocks a multiprocessor: one loads while another reduces
 
-// The longest row that is a block's.
-template <class Element>
-constexpr int kBlockMost = BLOCK_MOST > 0         ? BLOCK_MOST
-                           : sizeof(Element) == 4 ? 16384
-                                                  : 4096;
-
 struct SizePlan {
     RowShape shape;         // of a cluster that ends with its row; no blocks: a warp or a block takes a row
     ResidentPlan resident;  // without clusters: not these
 };
 
-template <class Element>
-RowShape shape_by_size(int64_t N, int width) {
-    if (N <= kBlockMost<Element>) return {0, 0, 0};
+inline RowShape shape_by_size(int64_t N, int width) {
+    if (N <= BLOCK_MOST) return {0, 0, 0};
     // 512 threads a block as long as 8 blocks are enough, then 1024.
     const int64_t part = N <= kPortableBlocks * kHalfThreads * kEach ? kHalfThreads * kEach : kBlockColumns;
     return cluster_shape(N, width, part, kEach, 2);
@@ -55,10 +45,9 @@ cudaError_t prepare_by_size(const Element *x, const Element *w, const Element *b
     auto *made = new (std::nothrow) SizePlan;
     if (made == nullptr) return cudaErrorMemoryAllocation;
     const bool vectors = in_vectors(x, w, b, y, N);
-    made->shape = shape_by_size<Element>(N, vectors ? kVector<Element> : 1);
+    made->shape = shape_by_size(N, vectors ? kVector<Element> : 1);
     *plan = made;
-    return RESIDENT && vectors && made->shape.blocks > 0 ? prepare_resident<Element, kCentred>(N, &made->resident)
-                                                         : cudaSuccess;
+    return vectors && made->shape.blocks > 0 ? prepare_resident<Element, kCentred>(N, &made->resident) : cudaSuccess;
 }
 
 inline void destroy_by_size(void *plan) {
@@ -73,7 +62,7 @@ cudaError_t launch_planned(const SizePlan &plan, const Element *x, const Element
     if (N <= WARP_MOST) return launch_vector_rows<Element, kCentred, kWidth, kWarp>(x, w, b, y, T, N, eps, stream);
     if (plan.shape.blocks == 0)
         return launch_vector_rows<Element, kCentred, kWidth, kBlock>(x, w, b, y, T, N, eps, stream);
-    if constexpr (kWidth > 1 && RESIDENT) {
+    if constexpr (kWidth > 1) {
         if (plan.resident.clusters > 0)
             return launch_resident<Element, kCentred>(plan.resident, x, w, b, y, T, N, eps, stream);
     }

@@ -3,6 +3,9 @@
 // 32 elements a thread, 16 bytes at a time, all loads issued before one is used. Each warp finds the moments of its own
 // part by shuffles; one exchange (shared memory and a barrier, or distributed shared memory and an mbarrier) lets every
 // warp join all parts (moments.cuh). Weights come through L1, where other rows have left them, or from L2.
+//
+// In BF16 a row stays packed, but for that of a block, which issues an instruction in 70 % of its cycles: it is unpacked once.
+// On an H200, N = 8192, that moves 96.0 % of a copy in place of 94.2 % (LayerNorm; RMSNorm 97.3 and 97.2 %).
 #pragma once
 #include <type_traits>
 
@@ -98,7 +101,7 @@ __global__ void __launch_bounds__(kThreadsMost<kGroup>, kBlocksLeast<kGroup, kWi
     load_row<Element, kWidth>(bits, x + row * N + begin, columns, first, step, 0.0f);
     if constexpr (kGroup == kCluster) cluster_wait();  // all have
 
-    constexpr bool kFloats = LEAN && sizeof(Element) == 2 && kWidth > 1 && kGroup != kCluster;
+    constexpr bool kFloats = sizeof(Element) == 2 && kWidth > 1 && kGroup == kBlock;
     using Held = std::conditional_t<kFloats, float, Element>;
     typename Pack<Held, kWidth>::Bits held[kVectors];
 #pragma unroll

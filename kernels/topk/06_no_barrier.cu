@@ -8,6 +8,8 @@
 //   that a mask is all that a round leaves.
 // - The end. What K entries reach above is dropped by one select, and the few that are left are put in order by counting,
 //   each, how many are above it: one barrier, where a sorting network takes 21 for K = 64.
+// - A buffer that is full at 256 entries (or 2 K), not 1024, so that what is left at the end is seldom more than the threads:
+//   it is put in order with no select before it. Sixteen bits of a key are enough for a bar: 6 barriers in place of 12.
 // - 3 blocks a multiprocessor where they share a row, 4 where each has rows of its own. A row that is shared needs loads
 //   under way and few lists to merge; with many rows a block starts and ends every eight rounds, and others must fill in.
 //
@@ -18,8 +20,15 @@
 //   the same, 3 blocks                 0.674          0.496
 //   the same, loads with ld.cs         0.591          0.508
 //   a bar for each block, 4 blocks     0.645          0.557
-// That the look costs where no row is shared either says that it is its code beside the loop, not the bar. A bar for each
-// block with 3 blocks was not measured.
+// That the look costs where no row is shared either says that it is its code beside the loop, not the bar. And with a bar
+// for each block, in another run; the blocks are 3 (one row) and 4 (many) unless said:
+//   full at 1024, all digits           0.673          0.564
+//   the same, 4 blocks                 0.643          0.564
+//   the same, 2 blocks                 0.678          0.530
+//   full at 512                        0.681          0.551
+//   full at 256                        0.708          0.605
+//   full at 1024, 2 digits             0.697          0.602
+//   full at 256, 2 digits              0.726          0.625   as it is
 //
 // Tile arithmetic: as before, 256 threads x 16 elements a round, buffer of 1024 + 4096 entries; 24 or 32 warps x 2 KiB on
 // their way, 48 or 64 KiB an SM, where 23 cover the latency of the DRAM. A round is 16 comparisons and 16 bits set.
@@ -32,13 +41,21 @@
 #ifndef BLOCKS_PER_SM
 #define BLOCKS_PER_SM 0
 #endif
-// Entries at which the block keeps its K largest; at least 2 K.
+// Entries at which the block keeps its K largest; 2 K where that is more.
 #ifndef FULL
-#define FULL 1024
+#define FULL 256
 #endif
 // Digits of 8 bits of a key that are looked at for the first bar and at the end; 4: all.
 #ifndef DIGITS
-#define DIGITS 4
+#define DIGITS 2
+#endif
+// Whether a full buffer keeps what K entries reach in their first DIGITS digits, if that is few enough, in place of K.
+#ifndef COARSE
+#define COARSE 0
+#endif
+// Rounds that L2 is asked for ahead of those that registers wait for.
+#ifndef AHEAD
+#define AHEAD 0
 #endif
 
 namespace {
@@ -116,6 +133,16 @@ struct Selection {
         return known = K;
     }
 
+    // All threads: makes room in a buffer that is full at `full` entries.
+    __device__ void shrink(int count, int full) {
+        if (COARSE != 0 && count <= kFull) {
+            count = drop(count);
+            __syncthreads();  // all have read it before the first adds to it
+            if (count <= (full + K) / 2) return;
+        }
+        keep(count);
+    }
+
     // All threads, after a barrier: the K largest, in order, or all if there are fewer, and zeros behind them.
     __device__ void finish() {
         int count = complete();
@@ -134,7 +161,7 @@ struct Selection {
         topk::sort_descending<kThreads>(shared.entries, size);
     }
 
-    // All threads: drops what K reach above, of at most kFull entries.
+    // All threads: drops what K reach above, of at most kFull entries, and raises the bar below those that stay.
     __device__ int drop(int count) {
         const uint32_t key = reached(count);
         uint64_t own[kFull / kThreads];
@@ -143,7 +170,10 @@ struct Selection {
             const int i = j * kThreads + threadIdx.x;
             own[j] = i < count ? shared.entries[i] : 0;
         }
-        if (threadIdx.x == 0) shared.count = 0;
+        if (threadIdx.x == 0) {
+            shared.count = 0;
+            if (COARSE != 0) raise(max(shared.bar, key - 1));
+        }
         __syncthreads();
 #pragma unroll
         for (int j = 0; j < kFull / kThreads; ++j)
@@ -206,6 +236,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     const int rounds = static_cast<int>((N + kRound - 1) / kRound);
     Selection selection(shared, row, K);
 
+    const bool asks = AHEAD > 0 && threadIdx.x == 0;
+    for (int i = 1; asks && i <= AHEAD; ++i) topk::Elements<kWhole>::ask(row, part + i * parts, N);
     topk::Elements<kWhole> elements;
 #pragma unroll
     for (int q = 0; q < topk::kQuads; ++q)
@@ -221,12 +253,13 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     while (true) {
         while (round < rounds) {
             if (__shfl_sync(topk::kAllLanes, *count, 0) >= full) break;
+            if (asks) topk::Elements<kWhole>::ask(row, round + (1 + AHEAD) * int64_t(parts), N);
             const unsigned mask = elements.above(*value, row, round + parts, N);
             if (mask != 0) topk::Elements<kWhole>::push(shared.entries, &shared.count, mask, round, N);
             round += parts;
         }
         if (!__syncthreads_or(round < rounds)) break;
-        selection.keep(selection.complete());
+        selection.shrink(selection.complete(), static_cast<int>(full));
     }
     selection.finish();
     if (parts == 1) {

@@ -28,6 +28,11 @@ __device__ __forceinline__ void load_quad_if(float (&to)[kEach], int at, const f
             : "l"(from), "r"(static_cast<int>(wanted)));
 }
 
+// Asks for `bytes` to be brought to L2; a multiple of 16, as the address.
+__device__ __forceinline__ void prefetch_l2(const float *from, unsigned bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
 // A thread's 16 elements of a round: four quads, or, where rows are not aligned, one at a time.
 template <bool kWhole>
 struct Elements {
@@ -60,6 +65,14 @@ struct Elements {
 #pragma unroll
             for (int i = 4 * q; i < 4 * q + 4; ++i)
                 if (i * kThreads < left) v[i] = begin[i * kThreads];
+        }
+    }
+
+    // One thread: a round of the block is brought to L2, if the row has it and can be accessed in quads.
+    __device__ static __forceinline__ void ask(const float *row, int64_t round, int64_t N) {
+        if constexpr (kWhole) {
+            const int there = present(round, N);
+            if (there > 0) prefetch_l2(row + round * kRound, there * sizeof(float));
         }
     }
 

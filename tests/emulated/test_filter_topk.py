@@ -45,10 +45,11 @@ def run(program: Path, *arguments: str | int) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-#: One pixel, one row, one column, rows that no vector fits, strips beside and bands above one another, both ways.
+#: One pixel, one row, one column, rows that no vector fits, strips beside and bands above one another, both ways;
+#: strips of just their columns and rows, and of one vector or pixel more.
 IMAGES = (
     (1, 1, 1), (1, 130, 3), (40, 1, 7), (9, 11, 15), (67, 131, 3), (50, 244, 1), (70, 128, 7), (100, 132, 15),
-    (13, 121, 1),
+    (13, 121, 1), (64, 192, 3), (65, 196, 1), (33, 97, 3), (96, 100, 1),
 )  # fmt: skip
 
 
@@ -78,11 +79,15 @@ def test_a_mistake_in_the_filter_is_seen(tmp_path: Path, old: str, new: str) -> 
     assert run(program, 67, 128, 3, 61, 128, 3)[0] != 0  # the last band is walked upwards, and downwards
 
 
-#: One element, all, rows of a block and of several, rows that no vector fits, K beyond a list's and beyond the blocks'.
-ROWS = ((1, 1, 1), (3, 33, 33), (5, 5003, 17), (2, 40001, 2), (1, 65536, 3), (1, 33000, 64), (1, 9001, 300))
+#: One element, all, rows of a block and of several, rows that no vector fits, K beyond the blocks'; K that fills half
+#: of the buffer, one more, as many as threads, one more, as many as may be.
+ROWS = (
+    (1, 1, 1), (3, 33, 33), (5, 5003, 17), (2, 40001, 2), (1, 65536, 3), (1, 33000, 64), (1, 9001, 300),
+    (3, 16388, 128), (2, 20001, 129), (1, 12288, 256), (1, 12292, 257), (1, 12001, 512),
+)  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=[(), ("-DDIGITS=2", "-DFULL=256")], ids=["as_it_is", "coarse"])
+@pytest.fixture(scope="module", params=[(), ("-DCOARSE=1", "-DAHEAD=2")], ids=["as_it_is", "coarse_and_ahead"])
 def topk(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     return compiled(tmp_path_factory.mktemp("topk"), "topk", *request.param)
 
@@ -96,7 +101,7 @@ def test_the_largest_are_found(topk: Path, kind: str) -> None:
     ("old", "new", "rows"),
     [
         ("shared.bar, smallest));", "shared.bar, smallest + 0x2000000));", (1, 65537, 2)),
-        ("(topk::key_of(own[j]) >= key", "(topk::key_of(own[j]) > key", (5, 5003, 17)),
+        ("(topk::key_of(own[j]) >= key", "(topk::key_of(own[j]) > key", (1, 20001, 300)),
         ("mask &= ~(1u << i);", "mask &= ~0u;", (5, 5003, 17)),
     ],
     ids=["bar_too_high", "too_many_dropped", "behind_the_end"],

@@ -81,25 +81,23 @@ def test_rows_of_every_length_are_right(tmp_path: Path, problem: str, element: s
 
 #: Clusters of 1, 2, 4 and 8 blocks; rows for fewer groups than there are, for each one, and to be dealt out.
 DEALT = ((1, 604), (4, 1064), (13, 1064), (11, 2056), (9, 4104))
-#: Rows of four groups, of two, and of a cluster that ends with them, as long as they are.
-BY_LENGTH = ((9, 4104), (5, 8232), (1, 16424))
+#: Rows of four groups, of two, and of a cluster that ends with them: just as long as they may be, and a vector longer.
+BY_LENGTH = ((9, 4104), (3, 8192), (5, 8200), (2, 16384), (1, 16388), (1, 16424))
 
 
 @pytest.mark.parametrize(
-    ("problem", "element", "groups"),
-    [("layernorm", "float", 2), ("layernorm", "__nv_bfloat16", 4), ("rmsnorm", "float", 4)],
+    ("problem", "element"), [("layernorm", "float"), ("layernorm", "__nv_bfloat16"), ("rmsnorm", "float")]
 )
-def test_rows_are_dealt_out_once_in_every_launch(tmp_path: Path, problem: str, element: str, groups: int) -> None:
-    program = compiled(
-        tmp_path, problem, element, "-DBLOCK_MOST=400", "-DWARP_MOST=200", f"-DGROUPS={groups}", "-DLAUNCHES=2"
-    )
+def test_rows_are_dealt_out_once_in_every_launch(tmp_path: Path, problem: str, element: str) -> None:
+    program = compiled(tmp_path, problem, element, "-DBLOCK_MOST=400", "-DWARP_MOST=200", "-DLAUNCHES=2")
     done = run(program, *DEALT)
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_rows_that_stay_unpacked_are_right(tmp_path: Path) -> None:
-    program = compiled(tmp_path, "layernorm", "__nv_bfloat16", "-DWARP_MOST=200", "-DBLOCK_MOST=400", "-DLEAN=1")
-    done = run(program, (9, 40), (3, 192), (3, 328), (3, 400), (3, 33))
+@pytest.mark.parametrize("problem", ["layernorm", "rmsnorm"])
+def test_rows_that_a_block_unpacks_once_are_right(tmp_path: Path, problem: str) -> None:
+    program = compiled(tmp_path, problem, "__nv_bfloat16", "-DWARP_MOST=200")
+    done = run(program, (3, 208), (3, 328), (2, 1032), (1, 16376), (1, 16384), (1, 2001))
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -111,8 +109,8 @@ def test_the_number_of_groups_follows_the_length_of_the_row(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("problem", ["layernorm", "rmsnorm"])
 def test_clusters_that_end_with_their_rows_are_right(tmp_path: Path, problem: str) -> None:
-    program = compiled(tmp_path, problem, "float", "-DBLOCK_MOST=400", "-DWARP_MOST=200", "-DRESIDENT=0")
-    done = run(program, (2, 1000), (3, 1064), (1, 4104))
+    program = compiled(tmp_path, problem, "float", "-DBLOCK_MOST=400", "-DWARP_MOST=200")
+    done = run(program, (2, 1001), (3, 1067), (1, 4102), (1, 16424))
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -143,20 +141,21 @@ def test_a_mistake_of_rows_dealt_out_is_seen(tmp_path: Path, old: str, new: str)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "element", "length"),
     [
-        ("&parts[cluster_rank() * warps", "&parts[0 * warps"),
-        ("const int other = column + i * step;", "const int other = column;"),
+        ("&parts[cluster_rank() * warps", "&parts[0 * warps", "float", 601),
+        ("const int other = column + i * step;", "const int other = column;", "float", 16424),
+        ("held[v] = as_floats(bits[v]);", "held[v] = as_floats(bits[0]);", "__nv_bfloat16", 328),
     ],
-    ids=["parts_of_one_block", "weights_of_another_column"],
+    ids=["parts_of_one_block", "weights_of_another_column", "unpacked_from_another_vector"],
 )
-def test_a_mistake_is_seen(tmp_path: Path, old: str, new: str) -> None:
+def test_a_mistake_is_seen(tmp_path: Path, old: str, new: str, element: str, length: int) -> None:
     def planted(text: str) -> str:
         assert text.count(old) == 1
         return text.replace(old, new)
 
-    flags = ("-DBLOCK_MOST=400", "-DWARP_MOST=200", "-DRESIDENT=0")
-    program = compiled(tmp_path, "layernorm", "float", *flags, change=planted)
-    done = run(program, (1, 604))
+    flags = ("-DBLOCK_MOST=400", "-DWARP_MOST=200")
+    program = compiled(tmp_path, "layernorm", element, *flags, change=planted)
+    done = run(program, (1, length))
     assert done.returncode == 1
-    assert "T=1,N=604: error" in done.stdout
+    assert f"T=1,N={length}: error" in done.stdout

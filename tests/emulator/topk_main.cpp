@@ -28,6 +28,8 @@ static int run(const std::string &kind, int64_t B, int64_t N, int64_t K) {
     std::vector<float> values(B * K);
     std::vector<int64_t> indices(B * K);
     Args args{x.data(), values.data(), indices.data(), B, N, K, nullptr, 0};
+    emu::readable = reinterpret_cast<const char *>(x.data());
+    emu::readable_end = reinterpret_cast<const char *>(x.data() + B * N);
     std::vector<uint64_t> workspace(workspace_bytes(&args) / 8 + 1, ~uint64_t{0});
     args.workspace = workspace.data();
     void *plan = nullptr;

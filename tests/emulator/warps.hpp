@@ -198,6 +198,11 @@ template <class T>
 void __stcs(T *to, T value) {
     *to = value;
 }
+inline void prefetch_l2(const float *from, unsigned bytes) {
+    const char *begin = reinterpret_cast<const char *>(from);
+    if (reinterpret_cast<uintptr_t>(begin) % 16 != 0 || bytes % 16 != 0) emu::fail("a prefetch that is not aligned");
+    if (begin < emu::readable || begin + bytes > emu::readable_end) emu::fail("a prefetch from outside of x");
+}
 inline void load_quad_if(float (&to)[16], int at, const float *from, bool wanted) {
     if (wanted) std::memcpy(to + at, from, 16);
 }
