@@ -2,8 +2,8 @@
 //
 // Idea     In 10_register_banks nothing holds the warps of a block together but the data that they wait for. Its profile
 //          at 4096: tiles take 1.29 M cycles on average and 1.35 M on the slowest multiprocessors, and these decide. In
-//          09_double_buffer and in cuBLAS, whose warps meet in each step, no tile is slower than another. Warps at one
-//          place of the loop fetch its instructions once (70 KB a step), warps apart do it twice.
+//          09_double_buffer and in cuBLAS, whose warps meet in each step, no tile is slower than another. It may be that
+//          warps at one place of the loop fetch its instructions once (70 KB a step), and warps apart twice.
 // Changed  against the rung before:
 //          - __syncthreads where a step of BK begins. Whoever has passed it knows that nobody reads the stage of the
 //            step before any more: `read` and the wait for it go, and tiles are ordered STAGES - 1 ahead, not - 2;
