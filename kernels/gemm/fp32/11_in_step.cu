@@ -1,9 +1,9 @@
 // Rung 11: warps in step. Those of a block meet once in 32 k, and one barrier of the ring goes.
 //
-// Idea     In 10_register_banks nothing holds the warps of a block together but the data that they wait for. Its profile
-//          at 4096: tiles take 1.29 M cycles on average and 1.35 M on the slowest multiprocessors, and these decide. In
-//          09_double_buffer and in cuBLAS, whose warps meet in each step, no tile is slower than another. It may be that
-//          warps at one place of the loop fetch its instructions once (70 KB a step), and warps apart twice.
+// Idea     In 10_register_banks nothing holds the warps of a block together but the data that they wait for. In its
+//          profile at 4096 tiles take 1.29 M cycles on average and 1.35 M on the slowest multiprocessors, which decide.
+//          In 09_double_buffer and in cuBLAS, whose warps meet in each step, no tile is slower than another. It may be
+//          that warps at one place of the loop fetch its instructions once (70 KB a step), and warps apart twice.
 // Changed  against the rung before:
 //          - __syncthreads where a step of BK begins. Whoever has passed it knows that nobody reads the stage of the
 //            step before any more: `read` and the wait for it go, and tiles are ordered STAGES - 1 ahead, not - 2;
@@ -25,8 +25,8 @@
 //          1.000 and 1.037; 10_register_banks 0.983 and 1.039. So meeting pays where rounds are few, and a step takes
 //          10270 cycles at 4096. This form has not been measured.
 // Lost     The same main loop in blocks that stay, the last two rounds of tiles cut along k into equal shares, sums
-//          handed over through L2: 0.887 and 0.955, though each block has 496.5 steps in place of 512 (3972 of 4096). It
-//          was even the same binary, started with other numbers. docs/kernels.md says what that excludes.
+//          handed over through L2: 0.887 and 0.955, though a block has 496.5 steps in place of 512 (3972 of 4096). It was
+//          even the same binary, started with other numbers. docs/kernels.md says what that excludes.
 // Tile     BM x BN x BK = 128 x 256 x 32, 256 threads, one block a multiprocessor, warps of 64 x 64: as before. 194
 //          registers, no spills in any shape or layout; 4 stages of 48.5 KB.
 // Sizes    any M, N, K >= 1, layouts nn and nt: see Shape. Needs compute capability 9.0 for the copy engine.
