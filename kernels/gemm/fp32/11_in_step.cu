@@ -24,9 +24,9 @@
 //          4383 instructions, none of its reads late): 4096 1.011 (2657 us), 8192 1.033 (20.77 ms); without meeting
 //          1.000 and 1.037; 10_register_banks 0.983 and 1.039. So meeting pays where rounds are few, and a step takes
 //          10270 cycles at 4096. This form has not been measured.
-// Lost     The same main loop in blocks that stay, the last two rounds of tiles cut along k into equal shares, sums
-//          handed over through L2: 0.887 and 0.955, though a block has 496.5 steps in place of 512 (3972 of 4096). It was
-//          even the same binary, started with other numbers. docs/kernels.md says what that excludes.
+// Lost     The form that was measured, in blocks that stay, the last two rounds of tiles cut along k into equal shares,
+//          sums handed over through L2: 0.887 and 0.955, though a block has 496.5 steps in place of 512 (3972 of 4096).
+//          It was the same binary, started with other numbers. docs/kernels.md says what that excludes.
 // Tile     BM x BN x BK = 128 x 256 x 32, 256 threads, one block a multiprocessor, warps of 64 x 64: as before. 194
 //          registers, no spills in any shape or layout; 4 stages of 48.5 KB.
 // Sizes    any M, N, K >= 1, layouts nn and nt: see Shape. Needs compute capability 9.0 for the copy engine.
