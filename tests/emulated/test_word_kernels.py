@@ -1,4 +1,4 @@
-"""The top FP32 rung and the tf32x3 kernels on a CPU: their own source under tests/emulator/words.hpp, and their banks.
+"""The top FP32 rungs and the tf32x3 kernels on a CPU: their own source under tests/emulator/words.hpp, and their banks.
 
 Indices, fragments, swizzles, edges and the counts of barriers are those of the kernel's text; only what it says in PTX
 is said again.
@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "kernels"
 EMULATOR = ROOT / "tests" / "emulator"
-FP32, BALANCED = "fp32/10_register_banks.cu", "fp32/11_balanced.cu"
+BANKS, IN_STEP = "fp32/10_register_banks.cu", "fp32/11_in_step.cu"
 MMA, WGMMA = "tf32x3/01_mma_sync.cu", "tf32x3/02_wgmma.cu"
 #: Of |A| |B|, for sums of at most 300 terms: what splitting into two TF32 halves costs, 3 * 2^-22, and some rounding.
 REAL_ERROR = "0x1p-20"
@@ -34,23 +34,19 @@ def translated(text: str) -> str:
         text,
         flags=re.S,
     )
-    text = re.sub(r'#include "(?!gemm\.h|\.\./\.\./common/(raster|balanced)|copies|parts)[^"]*"\n', "", text)
+    text = re.sub(r'#include "(?!gemm\.h|\.\./\.\./common/raster|copies)[^"]*"\n', "", text)
     return text if "cudaError_t prepare" in text else _NO_PLAN + text
 
 
-def compiled(
-    folder: Path, kernel: str, *flags: str, change: Callable[[str], str] = lambda text: text, launches: int = 1
-) -> Path:
+def compiled(folder: Path, kernel: str, *flags: str, change: Callable[[str], str] = lambda text: text) -> Path:
     """Return the program of a kernel under the emulator."""
     if shutil.which("g++") is None:
         pytest.skip("g++ was not found")
     (folder / "a" / "b").mkdir(parents=True, exist_ok=True)
     (folder / "common").mkdir(exist_ok=True)
-    for name in ("raster.cuh", "balanced.cuh"):
-        (folder / "common" / name).write_text((KERNELS / "common" / name).read_text(encoding="utf-8"))
-    for name in ("copies.cuh", "parts.cuh"):
-        beside = (KERNELS / "gemm" / "fp32" / name).read_text(encoding="utf-8")
-        (folder / "a" / "b" / name).write_text(beside.replace('#include "../../common/async_copy.cuh"', ""))
+    (folder / "common" / "raster.cuh").write_text((KERNELS / "common" / "raster.cuh").read_text(encoding="utf-8"))
+    copies = (KERNELS / "gemm" / "fp32" / "copies.cuh").read_text(encoding="utf-8")
+    (folder / "a" / "b" / "copies.cuh").write_text(copies.replace('#include "../../common/async_copy.cuh"', ""))
     (folder / "gemm.h").write_text("", encoding="utf-8")
     text = translated(change((KERNELS / "gemm" / kernel).read_text(encoding="utf-8")))
     tf32 = (KERNELS / "common" / "tf32.cuh").read_text(encoding="utf-8")
@@ -59,8 +55,7 @@ def compiled(
     program = folder / "program"
     argv = [
         "g++", "-std=c++20", "-O1", "-w", f"-I{EMULATOR}", f"-I{folder}", f"-I{folder / 'a' / 'b'}",
-        f"-DERROR={REAL_ERROR}", f"-DLAUNCHES={launches}", *flags, "-pthread", "-o", str(program),
-        str(EMULATOR / "words_main.cpp"),
+        f"-DERROR={REAL_ERROR}", *flags, "-pthread", "-o", str(program), str(EMULATOR / "words_main.cpp"),
     ]  # fmt: skip
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[:2000]
@@ -76,37 +71,21 @@ def ran(program: Path, size: tuple[int, int, int], kind: str = "integers") -> tu
 
 
 @pytest.mark.parametrize(
-    "flags",
+    ("kernel", "flags"),
     [
-        (),
-        ("-DGEMM_LAYOUT_NT",),
-        ("-DBM=256", "-DBN=128", "-DBK=16", "-DSTAGES=3", "-DBURSTS=2"),
-        ("-DBN=128", "-DBK=8", "-DTM=8", "-DTN=16", "-DSTAGES=5", "-DMIN_BLOCKS=2"),
+        (BANKS, ()),
+        (BANKS, ("-DGEMM_LAYOUT_NT",)),
+        (BANKS, ("-DBM=256", "-DBN=128", "-DBK=16", "-DSTAGES=3", "-DBURSTS=2")),
+        (BANKS, ("-DBN=128", "-DBK=8", "-DTM=8", "-DTN=16", "-DSTAGES=5", "-DMIN_BLOCKS=2")),
+        (IN_STEP, ()),
+        (IN_STEP, ("-DGEMM_LAYOUT_NT", "-DSTAGES=2")),
+        (IN_STEP, ("-DBM=256", "-DBN=128", "-DBK=16", "-DSTAGES=3", "-DBURSTS=4", "-DMEETINGS=2")),
+        (IN_STEP, ("-DBN=128", "-DBK=8", "-DTM=8", "-DTN=16", "-DSTAGES=5", "-DBURSTS=1")),
     ],
 )
-def test_fp32_is_right_at_whole_tiles_edges_and_any_size(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    program = compiled(tmp_path, FP32, *flags)
+def test_fp32_is_right_at_whole_tiles_edges_and_any_size(tmp_path: Path, kernel: str, flags: tuple[str, ...]) -> None:
+    program = compiled(tmp_path, kernel, *flags)
     for size in ((256, 256, 160), (132, 260, 100), (67, 131, 35), (1, 4, 1)):
-        assert ran(program, size)[0] == 0, size
-
-
-@pytest.mark.parametrize(
-    ("flags", "sizes"),
-    [
-        # Five, eight and one tiles of 128 x 256 on three multiprocessors; 5 of 5, 5 of 8 and none of them are shared.
-        ((), ((640, 256, 320), (512, 512, 224), (128, 256, 64), (132, 260, 100), (67, 131, 35), (1, 4, 1))),
-        (("-DGEMM_LAYOUT_NT",), ((640, 256, 320), (132, 260, 100))),
-        (("-DBN=128", "-DBK=8", "-DTM=8", "-DTN=16", "-DSTAGES=5", "-DBURSTS=1"), ((512, 256, 72), (260, 260, 20))),
-        (("-DWHOLE=1", "-DBURSTS=1"), ((640, 256, 320),)),
-        (("-DMEETINGS=2", "-DMEET_ALL=0"), ((640, 256, 320), (132, 260, 100))),
-        (("-DBK=16", "-DSTAGES=8", "-DMEETINGS=0"), ((640, 256, 80), (640, 256, 16))),  # many parts ahead
-    ],
-)
-def test_fp32_with_a_balanced_end_is_right_twice(
-    tmp_path: Path, flags: tuple[str, ...], sizes: tuple[tuple[int, int, int], ...]
-) -> None:
-    program = compiled(tmp_path, BALANCED, *flags, launches=2)
-    for size in sizes:
         assert ran(program, size)[0] == 0, size
 
 
@@ -126,12 +105,12 @@ def test_tf32x3_is_right_and_nearly_as_exact_as_fp32(
 @pytest.mark.parametrize(
     ("kernel", "text", "instead"),
     [
-        (FP32, "acc[i][j] += x[i] * y[j]", "acc[i][j] += x[i] * y[0]"),
-        (FP32, "offset + next * kRowB * 4", "offset + next * kRowA * 4"),
-        (BALANCED, "float *sum = acc[v * 4 / TN]", "float *sum = acc[0]"),
-        (BALANCED, "M, K, k);", "M, K, 0);"),
-        (BALANCED, "if (wanted) to_copy -= run;", "to_copy -= run + (run < to_copy);"),
-        (BALANCED, "if (at.takes())", "if (false)"),
+        (BANKS, "acc[i][j] += x[i] * y[j]", "acc[i][j] += x[i] * y[0]"),
+        (BANKS, "offset + next * kRowB * 4", "offset + next * kRowA * 4"),
+        (IN_STEP, "if (row >= early) multiply", "multiply"),
+        (IN_STEP, "                read_rows(row, offset", "                read_rows(0, offset"),
+        (IN_STEP, "from.stage * kStage;\n                if", "into.stage * kStage;\n                if"),
+        (IN_STEP, "into.stage = kAhead;", "into.stage = 0;"),
         (WGMMA, "(k ^ row % 8) << 4", "k << 4"),
         (WGMMA, "high[1], high[3], high[5], high[7]", "high[1], high[3], high[7], high[5]"),
         (MMA, "a[product == 0][i], b[product == 1][j]", "a[0][i], b[0][j]"),  # one TF32 product
@@ -143,8 +122,7 @@ def test_a_mistake_is_seen(tmp_path: Path, kernel: str, text: str, instead: str)
         return source.replace(text, instead)
 
     program = compiled(tmp_path, kernel, change=change)
-    size = (640, 256, 320) if kernel == BALANCED else (68, 132, 36)
-    results = [ran(program, size, kind)[0] for kind in ("integers", "reals")]
+    results = [ran(program, (68, 132, 36), kind)[0] for kind in ("integers", "reals")]
     assert 1 in results
 
 

@@ -1,7 +1,7 @@
 // The FP32 and tf32x3 kernels on a CPU: what they say in PTX, said again. Each CUDA thread is a thread of the host,
-// blocks run one after the other, on three multiprocessors, and copies are
-// done at once: this checks indices, fragments, swizzles, predicates and the counts of barriers (a wrong one hangs),
-// not the order of asynchronous work, which hopper.hpp checks for the ring of its kernels.
+// blocks run one after the other, and copies are done at once: this checks indices, fragments, swizzles, predicates and
+// the counts of barriers (a wrong one hangs), not the order of asynchronous work, which hopper.hpp checks for the ring
+// of its kernels.
 #pragma once
 #include <barrier>
 #include <cmath>
@@ -38,21 +38,6 @@ cudaError_t cudaFuncSetAttribute(Kernel, int, int bytes) {
     return bytes <= 227 * 1024 ? cudaSuccess : cudaErrorInvalidValue;
 }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-enum { cudaDevAttrMultiProcessorCount };
-constexpr cudaStream_t cudaStreamLegacy = nullptr;
-inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
-inline cudaError_t cudaDeviceGetAttribute(int *value, int, int) { return *value = 3, cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-template <class T>
-cudaError_t cudaMalloc(T **memory, size_t bytes) {
-    *memory = static_cast<T *>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
-    std::memset(static_cast<void *>(*memory), 0xff, bytes);
-    return cudaSuccess;
-}
-inline cudaError_t cudaMemset(void *memory, int value, size_t bytes) {
-    return std::memset(memory, value, bytes), cudaSuccess;
-}
-inline cudaError_t cudaFree(void *memory) { return std::free(memory), cudaSuccess; }
 
 struct float2 {
     float x, y;
@@ -84,7 +69,7 @@ T *at(uint32_t address) {  // other __shared__ variables lie elsewhere, at negat
     return reinterpret_cast<T *>(shared + static_cast<int32_t>(address));
 }
 
-inline std::unique_ptr<std::barrier<>> block, warps[32], groups[8], schedulers[4];
+inline std::unique_ptr<std::barrier<>> block, warps[32], groups[8];
 
 inline void launch(unsigned grid, unsigned threads, int, const std::function<void()> &kernel) {
     for (unsigned b = 0; b < grid; ++b) {
@@ -92,7 +77,6 @@ inline void launch(unsigned grid, unsigned threads, int, const std::function<voi
         block = std::make_unique<std::barrier<>>(threads);
         for (unsigned w = 0; w < threads / 32; ++w) warps[w] = std::make_unique<std::barrier<>>(32);
         for (unsigned g = 0; g < threads / 128; ++g) groups[g] = std::make_unique<std::barrier<>>(128);
-        for (auto &scheduler : schedulers) scheduler = std::make_unique<std::barrier<>>(threads / 4);
         std::vector<std::thread> all;
         for (unsigned t = 0; t < threads; ++t)
             all.emplace_back([&, t] {
@@ -180,8 +164,7 @@ inline void wait_phase(uint32_t barrier, uint32_t parity) {
         if ((emu::at<Phases>(barrier)->bytes_and_phase & 1u) != parity) return;
     }
 }
-// Of the warps of one scheduler, which are every fourth: no other group is used.
-inline void named_barrier_sync(uint32_t id, uint32_t) { emu::schedulers[id - 1]->arrive_and_wait(); }
+inline int warp_in_block() { return threadIdx.x / 32; }
 template <int kStages>
 struct RingPlace {
     uint32_t stage = 0, parity = 0;
@@ -229,22 +212,6 @@ inline void load_tile(uint32_t shared, const CUtensorMap &map, uint32_t barrier,
                 inside ? static_cast<const float *>(map.first)[y * map.columns + x] : 0.0f;
         }
     arrive_once(barrier, 0, -map.tile_rows * map.tile_columns * 4);
-}
-
-// ---- hand_over.cuh ----
-inline void give_words(float4 *to, float4 four) { *to = four; }
-inline float4 take_words(const float4 *from) { return *from; }
-inline void raise_flag(uint32_t *flag) {
-    __syncwarp();
-    if (emu::lane() == 0 && (*flag)++ != 0) std::puts("a flag is raised twice"), std::abort();
-}
-inline void wait_given(const uint32_t *flag) {
-    if (*flag != 1) std::puts("a flag that is not up"), std::abort();
-    __syncwarp();
-}
-inline void lower_flag(uint32_t *flag) {
-    __syncwarp();
-    if (emu::lane() == 0) *flag = 0;
 }
 
 // ---- vectors.cuh ----
