@@ -1,12 +1,12 @@
-// The choice by the length of a row: a warp, a block, or a cluster, all in registers (vector_rows).
+// The choice by the length of a row: a warp or a block (vector_rows), clusters that stay (resident_rows), or, for what these
+// cannot hold and for rows that no vector fits, clusters that end with their rows (vector_rows); all in registers.
 //
-// Blocks that stay (persistent_rows) have no place in it. They move a row through shared memory by bulk copies, and those
-// copy at 0.92 of what plain accesses do; and what a block does between two rows (one exchange, at which all wait for all)
-// takes the same time for a short row as for a long one, with one or two blocks a multiprocessor to hide it.
+// Blocks that stay and move a row through shared memory (persistent_rows) have no place in it. They wait for shared memory,
+// which they read three times a row, and the rows that each was dealt in advance end at different times.
 #pragma once
 #include <new>
 
-#include "vector_rows.cuh"
+#include "resident_rows.cuh"
 
 #ifndef WARP_MOST
 #define WARP_MOST 1024
@@ -14,41 +14,23 @@
 #ifndef BLOCK_MOST
 #define BLOCK_MOST 16384
 #endif
-#ifndef ROWS
-#define ROWS 0
-#endif
 
 namespace ladder {
 
 static_assert(WARP_MOST <= kWarpColumns && BLOCK_MOST <= kBlockColumns, "more than registers hold");
-static_assert(ROWS >= 0 && ROWS <= 2, "rows a cluster; 0: as many as pay");
 
 constexpr int kHalfThreads = kMostThreads / 2;  // two blocks a multiprocessor: one loads while another reduces
 
-// Rows that a cluster takes together. Two halve what is read of w and b, which a long row finds in L2, not in L1: beside x
-// and y that is twice as much again for LayerNorm. In BF16 they are what it takes to fill the registers.
-template <class Element, bool kCentred>
-constexpr int kClusterRows = ROWS > 0                           ? ROWS
-                             : kCentred || sizeof(Element) == 2 ? 2
-                                                                : 1;
-
 struct SizePlan {
-    RowShape shape;  // of a cluster; no blocks: a warp or a block takes a row
-    int rows;
+    RowShape shape;         // of a cluster that ends with its row; no blocks: a warp or a block takes a row
+    ResidentPlan resident;  // without clusters: not these
 };
 
-template <class Element, bool kCentred, int kWidth>
-SizePlan plan_by_size(int64_t N) {
-    if (N <= BLOCK_MOST) return {{0, 0, 0}, 1};
-    if constexpr (kWidth > 1 && kClusterRows<Element, kCentred> > 1) {
-        constexpr int kRows = kClusterRows<Element, kCentred>, kEachColumns = kColumns<Element, kRows>;
-        constexpr int64_t kPart = kHalfThreads * kEachColumns;
-        const RowShape shape = cluster_shape(N, kWidth, kPart, kEachColumns, kMostBlocks);
-        if (cluster_fits<Element, kCentred, kWidth, kRows>(shape)) return {shape, kRows};
-    }
+inline RowShape shape_by_size(int64_t N, int width) {
+    if (N <= BLOCK_MOST) return {0, 0, 0};
     // 512 threads a block as long as 8 blocks are enough, then 1024.
     const int64_t part = N <= kPortableBlocks * kHalfThreads * kEach ? kHalfThreads * kEach : kBlockColumns;
-    return {cluster_shape(N, kWidth, part, kEach, kPortableBlocks), 1};
+    return cluster_shape(N, width, part, kEach, 2);
 }
 
 // Whether rows can be accessed in vectors of 16 bytes.
@@ -62,10 +44,16 @@ cudaError_t prepare_by_size(const Element *x, const Element *w, const Element *b
                             void **plan) {
     auto *made = new (std::nothrow) SizePlan;
     if (made == nullptr) return cudaErrorMemoryAllocation;
-    *made = in_vectors(x, w, b, y, N) ? plan_by_size<Element, kCentred, kVector<Element>>(N)
-                                      : plan_by_size<Element, kCentred, 1>(N);
+    const bool vectors = in_vectors(x, w, b, y, N);
+    made->shape = shape_by_size(N, vectors ? kVector<Element> : 1);
     *plan = made;
-    return cudaSuccess;
+    return vectors && made->shape.blocks > 0 ? prepare_resident<Element, kCentred>(N, &made->resident) : cudaSuccess;
+}
+
+inline void destroy_by_size(void *plan) {
+    auto *made = static_cast<SizePlan *>(plan);
+    if (made != nullptr) cudaFree(made->resident.dealt);
+    delete made;
 }
 
 template <class Element, bool kCentred, int kWidth>
@@ -74,12 +62,11 @@ cudaError_t launch_planned(const SizePlan &plan, const Element *x, const Element
     if (N <= WARP_MOST) return launch_vector_rows<Element, kCentred, kWidth, kWarp>(x, w, b, y, T, N, eps, stream);
     if (plan.shape.blocks == 0)
         return launch_vector_rows<Element, kCentred, kWidth, kBlock>(x, w, b, y, T, N, eps, stream);
-    if constexpr (kWidth > 1 && kClusterRows<Element, kCentred> > 1) {
-        constexpr int kRows = kClusterRows<Element, kCentred>;
-        if (plan.rows == kRows)
-            return launch_cluster_rows<Element, kCentred, kWidth, kRows>(plan.shape, x, w, b, y, T, N, eps, stream);
+    if constexpr (kWidth > 1) {
+        if (plan.resident.clusters > 0)
+            return launch_resident<Element, kCentred>(plan.resident, x, w, b, y, T, N, eps, stream);
     }
-    return launch_cluster_rows<Element, kCentred, kWidth, 1>(plan.shape, x, w, b, y, T, N, eps, stream);
+    return launch_cluster_rows<Element, kCentred, kWidth>(plan.shape, x, w, b, y, T, N, eps, stream);
 }
 
 template <class Element, bool kCentred>

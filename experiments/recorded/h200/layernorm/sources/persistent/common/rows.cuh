@@ -142,6 +142,17 @@ __device__ __forceinline__ int again(int value) {
     return value;
 }
 
+__device__ __forceinline__ float again(float value) {
+    asm("" : "+f"(value));
+    return value;
+}
+
+template <class T>
+__device__ __forceinline__ T *again(T *pointer) {
+    asm("" : "+l"(pointer));
+    return pointer;
+}
+
 // The same for what a thread holds of a row, before a further pass over it: eight bfloat16 take four registers, but eight
 // as floats, which the compiler would keep from one pass to the next. Unpacking them again is two instructions a pair. (A
 // single one takes a register either way.)

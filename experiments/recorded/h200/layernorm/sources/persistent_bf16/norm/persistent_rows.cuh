@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
         own.squares = warp_reduce<Sum>(own.squares);
         Moments all;
         if constexpr (kClustered) {
-            if (threadIdx.x == 0) expect_parts(told_at + 8 * (turn & 1), kWarps, 1);
+            if (threadIdx.x == 0) expect_parts(told_at + 8 * (turn & 1), kWarps);
             all = join_cluster<kCentred>(own, parts[turn & 1], kWarps, N, told_at + 8 * (turn & 1), turn >> 1);
         } else {
             all = join_block<kCentred>(own, parts[turn & 1], kWarps, N);

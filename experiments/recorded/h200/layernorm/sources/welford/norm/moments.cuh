@@ -12,7 +12,8 @@
 namespace ladder {
 
 struct alignas(16) Moments {
-    float count, mean, squares, unused;
+    float count, mean, squares;
+    float word;  // free for whoever sends them; joining passes it over
 };
 
 // The moments of a warp from those of its lanes, known to all lanes.
@@ -59,12 +60,35 @@ __device__ __forceinline__ float warp_count(int columns, int first, int step) {
     return static_cast<float>(count);
 }
 
-// The moments of the vectors of a warp in two passes over registers: the mean first, then the distances from it.
+// Eight bfloat16 as floats that stay: twice the registers, and no instructions to unpack them again for each pass.
+template <>
+struct Pack<float, 8> {
+    struct Bits {
+        float each[8];
+    };
+    __device__ static __forceinline__ void unpack(const Bits &bits, float (&values)[8]) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) values[i] = bits.each[i];
+    }
+};
+__device__ __forceinline__ void unpack_anew(Pack<float, 8>::Bits &) {}
+
+__device__ __forceinline__ Pack<float, 8>::Bits as_floats(uint4 bits) {
+    Pack<float, 8>::Bits floats;
+    Pack<__nv_bfloat16, 8>::unpack(bits, floats.each);
+#pragma unroll
+    for (float &value : floats.each) value = again(value);  // or the compiler would unpack anew, to save registers
+    return floats;
+}
+
+// The moments of the vectors of a warp in two passes over registers: the mean first, then the distances from it. What lies
+// behind the row's end is set to zero; jumped over where vectors are unpacked, which is for fewer instructions.
 template <bool kCentred, class Element, int kWidth, int kVectors>
 __device__ __forceinline__ Moments warp_moments(typename Pack<Element, kWidth>::Bits (&bits)[kVectors], int columns,
                                                 int first, int step) {
     Moments own = {0.0f, 0.0f, 0.0f, 0.0f};
     float values[kWidth];
+    constexpr bool kUnpacked = sizeof(bits[0]) > 16;
     if constexpr (kCentred) {
         float sum = 0.0f;
 #pragma unroll
@@ -81,6 +105,7 @@ __device__ __forceinline__ Moments warp_moments(typename Pack<Element, kWidth>::
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
         const bool inside = !kCentred || first + v * step < columns;
+        if (kUnpacked && !inside) continue;
         Pack<Element, kWidth>::unpack(bits[v], values);
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) {
