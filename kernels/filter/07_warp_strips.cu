@@ -84,7 +84,7 @@ constexpr int blocks_wanted() {
 
 template <int R>
 constexpr int most_rows() {
-    return HEIGHT > 0 ? HEIGHT : R < 7 ? 32 : 96;
+    return HEIGHT > 0 ? HEIGHT : R == 1 ? 24 : R == 3 ? 32 : 96;
 }
 
 template <int R>
@@ -96,7 +96,7 @@ constexpr int most_columns() {
 
 template <int R>
 __host__ __device__ constexpr int ring_rows() {
-    return RING > 0 ? RING : R < 15 ? 8 : 16;
+    return RING > 0 ? RING : R == 3 || R == 15 ? 16 : 8;
 }
 
 template <int R>

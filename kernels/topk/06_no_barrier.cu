@@ -9,7 +9,9 @@
 // - The end. What K entries reach above is dropped by one select, and the few that are left are put in order by counting,
 //   each, how many are above it: one barrier, where a sorting network takes 21 for K = 64.
 // - A buffer that is full at 256 entries (or 2 K), not 1024, so that what is left at the end is seldom more than the threads:
-//   it is put in order with no select before it. Sixteen bits of a key are enough for a bar: 6 barriers in place of 12.
+//   it is put in order with no select before it. Sixteen bits of a key are enough for a bar: 6 barriers in place of 12; and
+//   to make room, what K entries reach in sixteen bits stays, if that is few enough, in place of K: 7 barriers fewer.
+// - Where each block has rows of its own, its first thread asks L2 for two more rounds: loads that go on while a bar is found.
 // - 3 blocks a multiprocessor where they share a row, 4 where each has rows of its own. A row that is shared needs loads
 //   under way and few lists to merge; with many rows a block starts and ends every eight rounds, and others must fill in.
 //
@@ -28,7 +30,13 @@
 //   full at 512                        0.681          0.551
 //   full at 256                        0.708          0.605
 //   full at 1024, 2 digits             0.697          0.602
-//   full at 256, 2 digits              0.726          0.625   as it is
+//   full at 256, 2 digits              0.726          0.625
+// And on from there, in a third run:
+//   full at 256, 2 digits              0.721          0.621
+//   room by 16 bits                    0.757          0.657   as it is, where a row is shared
+//   the same, 2 rounds asked for       0.704          0.683   as it is, where each block has rows of its own
+//   2 rounds asked for, room for K     0.689          0.636
+//   1 round asked for, room for K      0.684          0.642
 //
 // Tile arithmetic: as before, 256 threads x 16 elements a round, buffer of 1024 + 4096 entries; 24 or 32 warps x 2 KiB on
 // their way, 48 or 64 KiB an SM, where 23 cover the latency of the DRAM. A round is 16 comparisons and 16 bits set.
@@ -37,34 +45,19 @@
 #include "order.cuh"
 #include "topk.h"
 
-// Blocks a multiprocessor; 0: 3 where blocks share a row, 4 where each has rows of its own.
-#ifndef BLOCKS_PER_SM
-#define BLOCKS_PER_SM 0
-#endif
-// Entries at which the block keeps its K largest; 2 K where that is more.
-#ifndef FULL
-#define FULL 256
-#endif
-// Digits of 8 bits of a key that are looked at for the first bar and at the end; 4: all.
-#ifndef DIGITS
-#define DIGITS 2
-#endif
-// Whether a full buffer keeps what K entries reach in their first DIGITS digits, if that is few enough, in place of K.
-#ifndef COARSE
-#define COARSE 0
-#endif
-// Rounds that L2 is asked for ahead of those that registers wait for.
-#ifndef AHEAD
-#define AHEAD 0
-#endif
-
 namespace {
 
 using topk::kRound, topk::kThreads;
 constexpr int kMostK = 512, kFull = 1024, kRoom = kFull + kRound, kMostParts = 1024;
-constexpr int kBlocksOfOneRow = BLOCKS_PER_SM > 0 ? BLOCKS_PER_SM : 3;
-constexpr int kBlocksOfManyRows = BLOCKS_PER_SM > 0 ? BLOCKS_PER_SM : 4;
-static_assert(FULL <= kFull && 2 * kMostK <= kFull, "a full buffer has room for a round");
+constexpr int kFullAt = 256;  // entries, or 2 K where that is more
+constexpr int kDigits = 2;    // of 8 bits of a key that are looked at for a bar; 4: all
+static_assert(kFullAt <= kFull && 2 * kMostK <= kFull, "a full buffer has room for a round");
+
+// Where there are rows enough for all multiprocessors, blocks have rows of their own; otherwise they share them.
+template <bool kMany>
+constexpr int kBlocks = kMany ? 4 : 3;  // a multiprocessor
+template <bool kMany>
+constexpr int kAhead = kMany ? 2 : 0;  // rounds that L2 is asked for ahead of those that registers wait for
 
 struct Shared {
     uint64_t entries[kRoom];
@@ -97,10 +90,10 @@ struct Selection {
         shared.value = topk::bar_value(to);
     }
 
-    // All threads: a key that K of `count` entries reach, the largest such in its first DIGITS digits; zeros behind them.
+    // All threads: a key that K of `count` entries reach, the largest such in its first kDigits digits; zeros behind them.
     __device__ uint32_t reached(int count) {
         int ties = 0;
-        return topk::kth_key<kThreads, DIGITS>(shared.entries, count, K, shared.scratch, &ties);
+        return topk::kth_key<kThreads, kDigits>(shared.entries, count, K, shared.scratch, &ties);
     }
 
     // All threads: sets the bar below the K-th largest of the keys of `count` different elements, of which there may be
@@ -133,9 +126,9 @@ struct Selection {
         return known = K;
     }
 
-    // All threads: makes room in a buffer that is full at `full` entries.
+    // All threads: makes room in a buffer that is full at `full` entries. What K reach in few digits is nearly as few.
     __device__ void shrink(int count, int full) {
-        if (COARSE != 0 && count <= kFull) {
+        if (count <= kFull) {
             count = drop(count);
             __syncthreads();  // all have read it before the first adds to it
             if (count <= (full + K) / 2) return;
@@ -172,7 +165,7 @@ struct Selection {
         }
         if (threadIdx.x == 0) {
             shared.count = 0;
-            if (COARSE != 0) raise(max(shared.bar, key - 1));
+            raise(max(shared.bar, key - 1));
         }
         __syncthreads();
 #pragma unroll
@@ -226,8 +219,8 @@ __device__ void merge(Shared &shared, const float *row, const uint64_t *lists, i
     selection.finish();
 }
 
-template <bool kWhole, int kBlocks>
-__global__ void __launch_bounds__(kThreads, kBlocks)
+template <bool kWhole, bool kMany>
+__global__ void __launch_bounds__(kThreads, kBlocks<kMany>)
     select(const float *__restrict__ x, float *__restrict__ values, int64_t *__restrict__ indices,
            uint64_t *__restrict__ lists, unsigned *__restrict__ done, int64_t N, int K, int parts) {
     __shared__ Shared shared;
@@ -236,8 +229,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     const int rounds = static_cast<int>((N + kRound - 1) / kRound);
     Selection selection(shared, row, K);
 
-    const bool asks = AHEAD > 0 && threadIdx.x == 0;
-    for (int i = 1; asks && i <= AHEAD; ++i) topk::Elements<kWhole>::ask(row, part + i * parts, N);
+    const bool asks = kAhead<kMany> > 0 && threadIdx.x == 0;
+    for (int i = 1; asks && i <= kAhead<kMany>; ++i) topk::Elements<kWhole>::ask(row, part + i * parts, N);
     topk::Elements<kWhole> elements;
 #pragma unroll
     for (int q = 0; q < topk::kQuads; ++q)
@@ -248,12 +241,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 
     const volatile unsigned *count = &shared.count;
     const volatile float *value = &shared.value;
-    const unsigned full = static_cast<unsigned>(max(FULL, 2 * K));
+    const unsigned full = static_cast<unsigned>(max(kFullAt, 2 * K));
     int round = static_cast<int>(part);
     while (true) {
         while (round < rounds) {
             if (__shfl_sync(topk::kAllLanes, *count, 0) >= full) break;
-            if (asks) topk::Elements<kWhole>::ask(row, round + (1 + AHEAD) * int64_t(parts), N);
+            if (asks) topk::Elements<kWhole>::ask(row, round + (1 + kAhead<kMany>)*int64_t(parts), N);
             const unsigned mask = elements.above(*value, row, round + parts, N);
             if (mask != 0) topk::Elements<kWhole>::push(shared.entries, &shared.count, mask, round, N);
             round += parts;
@@ -293,7 +286,7 @@ cudaError_t plan_of(const Args *args, Plan *plan) {
         status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
     if (status != cudaSuccess) return status;
     plan->many = args->B >= multiprocessors;
-    const auto kernel = plan->many ? select<true, kBlocksOfManyRows> : select<true, kBlocksOfOneRow>;
+    const auto kernel = plan->many ? select<true, true> : select<true, false>;
     status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kThreads, 0);
     if (status != cudaSuccess) return status;
     const int64_t rounds = (args->N + kRound - 1) / kRound;
@@ -304,26 +297,26 @@ cudaError_t plan_of(const Args *args, Plan *plan) {
     return cudaSuccess;
 }
 
-template <int kBlocks>
+template <bool kMany>
 cudaError_t run(const Args *args, int parts, cudaStream_t stream) {
     auto *lists = static_cast<uint64_t *>(args->workspace);
     auto *done = reinterpret_cast<unsigned *>(lists + args->B * parts * args->K);
     const unsigned blocks = static_cast<unsigned>(args->B * parts);
     const int K = static_cast<int>(args->K);
     if (whole_quads(args))
-        select<true, kBlocks>
+        select<true, kMany>
             <<<blocks, kThreads, 0, stream>>>(args->x, args->values, args->indices, lists, done, args->N, K, parts);
     else
-        select<false, kBlocks>
+        select<false, kMany>
             <<<blocks, kThreads, 0, stream>>>(args->x, args->values, args->indices, lists, done, args->N, K, parts);
     return cudaGetLastError();
 }
 
 // L1 has nothing to keep here: its memory is for the buffers.
-template <int kBlocks>
+template <bool kMany>
 cudaError_t prefer_shared() {
     cudaError_t status = cudaSuccess;
-    for (const auto kernel : {select<true, kBlocks>, select<false, kBlocks>})
+    for (const auto kernel : {select<true, kMany>, select<false, kMany>})
         if (status == cudaSuccess)
             status = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                           cudaSharedmemCarveoutMaxShared);
@@ -342,8 +335,7 @@ extern "C" cudaError_t prepare(const Args *args, void **plan) {
     auto *made = new Plan;
     *plan = made;
     cudaError_t status = plan_of(args, made);
-    if (status == cudaSuccess)
-        status = made->many ? prefer_shared<kBlocksOfManyRows>() : prefer_shared<kBlocksOfOneRow>();
+    if (status == cudaSuccess) status = made->many ? prefer_shared<true>() : prefer_shared<false>();
     if (status != cudaSuccess || made->parts == 1) return status;
     return cudaMemset(static_cast<uint64_t *>(args->workspace) + args->B * made->parts * args->K, 0,
                       sizeof(unsigned) * args->B);
@@ -355,6 +347,5 @@ extern "C" cudaError_t launch(const Args *args, void *plan, cudaStream_t stream)
     const Plan &made = *static_cast<const Plan *>(plan);
     if (args->K > args->N || args->K > kMostK || args->N > topk::kMostElements || args->B * made.parts > INT32_MAX)
         return cudaErrorInvalidValue;
-    return made.many ? run<kBlocksOfManyRows>(args, made.parts, stream)
-                     : run<kBlocksOfOneRow>(args, made.parts, stream);
+    return made.many ? run<true>(args, made.parts, stream) : run<false>(args, made.parts, stream);
 }

@@ -36,18 +36,10 @@ __device__ __forceinline__ float4 load_vector(const float *from) {
     return v;
 }
 
-// Said in PTX: where the compiler has taken a vector apart, it stores it in four pieces. STREAM_B 1 marks what is written as
-// first to leave L2.
-#ifndef STREAM_B
-#define STREAM_B 0
-#endif
+// Said in PTX: where the compiler has taken a vector apart, it stores it in four pieces.
 __device__ __forceinline__ void store_vector(float *to, float4 v) {
-    if constexpr (STREAM_B)
-        asm volatile("st.global.cs.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
-                     : "memory");
-    else
-        asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
-                     : "memory");
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+                 : "memory");
 }
 
 // Four neighbours of a row, of which the first `left` lie inside. kVectors: four or none do. Otherwise one by one, for

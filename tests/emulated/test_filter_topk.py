@@ -87,9 +87,9 @@ ROWS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=[(), ("-DCOARSE=1", "-DAHEAD=2")], ids=["as_it_is", "coarse_and_ahead"])
-def topk(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
-    return compiled(tmp_path_factory.mktemp("topk"), "topk", *request.param)
+@pytest.fixture(scope="module")
+def topk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("topk"), "topk")
 
 
 @pytest.mark.parametrize("kind", ["normal", "ties", "special", "equal", "nan", "least", "ascending", "descending"])

@@ -75,9 +75,6 @@
 #ifndef BALANCED
 #define BALANCED 0
 #endif
-#ifndef OWN_ROWS
-#define OWN_ROWS 1
-#endif
 // Blocks at work at most; 0: the fewest that need no more rounds, or with BALANCED as many as fit.
 #ifndef MOST_BLOCKS
 #define MOST_BLOCKS 0
@@ -89,8 +86,7 @@
 
 using namespace ladder;
 
-using Config =
-    Cooperative<BM, BN, STAGES, BUFFERS, CLUSTER_M, CLUSTER_N, IN_FLIGHT, STAGGER, ZIGZAG, BALANCED, OWN_ROWS>;
+using Config = Cooperative<BM, BN, STAGES, BUFFERS, CLUSTER_M, CLUSTER_N, IN_FLIGHT, STAGGER, ZIGZAG, BALANCED>;
 
 constexpr CUtensorMapL2promotion kPromotion = PROMOTION == 256   ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B
                                               : PROMOTION == 128 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B

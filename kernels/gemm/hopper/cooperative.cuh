@@ -25,17 +25,14 @@ namespace ladder {
 // kStagger_            stages that the first warpgroup is ahead of the second at the start
 // kZigzag_             whether k runs back in every other round
 // kBalanced_           whether the last two rounds are cut into equal ranges of k: see common/balanced.cuh
-// kOwnRows_            whether each warp stores its own 16 rows of a piece of C, or a warpgroup all 64 at once
 template <int kBlockM_, int kBlockN_, int kStages_, int kBuffers_, int kClusterM_, int kClusterN_, int kInFlight_ = 0,
-          int kStagger_ = 0, bool kZigzag_ = false, bool kBalanced_ = false, bool kOwnRows_ = true>
+          int kStagger_ = 0, bool kZigzag_ = false, bool kBalanced_ = false>
 struct Cooperative {
     static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_;
     static constexpr int kStages = kStages_, kBuffers = kBuffers_;
     static constexpr int kClusterM = kClusterM_, kClusterN = kClusterN_, kCluster = kClusterM * kClusterN;
     static constexpr int kInFlight = kInFlight_, kStagger = kStagger_;
     static constexpr bool kZigzag = kZigzag_, kBalanced = kBalanced_;
-    static constexpr bool kOwnRows = kOwnRows_;
-    static constexpr int kStoreRows = kOwnRows ? 16 : 64;  // of a box of C
 
     static constexpr int kConsumerWarps = 8;
     static constexpr int kThreads = 128 + 32 * kConsumerWarps;
@@ -117,6 +114,9 @@ __device__ __forceinline__ void produce(const typename Config::Stages &ring, con
     }
 }
 
+// Each warp stores its own 16 rows of a piece, as soon as it has them: it waits for no other.
+constexpr int kWarpRows = 16;
+
 // The sums of a consumer warp go to another block, or come from there and are added. `sums` is this lane's first
 // vector.
 template <class Config>
@@ -159,15 +159,6 @@ __device__ __forceinline__ void consume(const typename Config::Stages &ring, con
     const uint64_t first_b = tile_descriptor(ring.tile_b(0));
     const uint32_t buffers = ring.tiles + Config::Stages::kBytes + (group - 1) * Config::kBuffers * kPieceBytes;
     const PieceWriter writer;
-    // Who orders the copy of which rows of a piece, and who must have written before: a warp, or its warpgroup.
-    const bool orders = Config::kOwnRows || warp == 0;
-    const int stored = Config::kOwnRows ? warp : 0;
-    const auto meet = [&] {
-        if constexpr (Config::kOwnRows)
-            __syncwarp();
-        else
-            named_barrier_sync(group, 128);
-    };
 
     // The lane that tells a block of the cluster that this warp is done with a stage: those that write to it.
     const int lane = threadIdx.x % 32;
@@ -225,20 +216,18 @@ __device__ __forceinline__ void consume(const typename Config::Stages &ring, con
 #pragma unroll
             for (int piece = 0; piece < Config::kPieces; ++piece) {
                 const uint32_t buffer = buffers + (i * Config::kPieces + piece) % Config::kBuffers * kPieceBytes;
-                if (orders) wait_stores_read<Config::kBuffers - 1>();
-                meet();
+                wait_stores_read<Config::kBuffers - 1>();
+                __syncwarp();
                 writer.write(d[i], piece, buffer);
                 publish_to_copies();
-                meet();
-                if (orders) {
-                    store_tile(map_c, buffer + stored * tile_bytes(Config::kStoreRows), column + piece * kPieceColumns,
-                               row + i * 64 + stored * Config::kStoreRows);
-                    commit_stores();
-                }
+                __syncwarp();
+                store_tile(map_c, buffer + warp * tile_bytes(kWarpRows), column + piece * kPieceColumns,
+                           row + i * 64 + warp * kWarpRows);
+                commit_stores();
             }
         }
     }
-    if (orders) wait_stores_read<0>();  // shared memory must outlive the copies
+    wait_stores_read<0>();  // shared memory must outlive the copies
 }
 
 // A cluster computes the cluster tiles first, first + step, ... of the order.
@@ -285,7 +274,7 @@ cudaError_t plan_cooperative(Plan *plan, const Args &args, const Choice &choice)
     if (const cudaError_t error =
             plan_operands(plan, args, Config::kBlockM, Config::kBlockN, Config::kBoxM, Config::kBoxN, choice.promotion))
         return error;
-    if (const cudaError_t error = plan_pieces(plan, args, Config::kStoreRows)) return error;
+    if (const cudaError_t error = plan_pieces(plan, args, kWarpRows)) return error;
     plan->tiles_m = static_cast<int>(divide_up(plan->tiles_m, Config::kClusterM));
     plan->tiles_n = static_cast<int>(divide_up(plan->tiles_n, Config::kClusterN));
     const auto order = [&choice](uint32_t tiles_m, uint32_t tiles_n) {
