@@ -199,6 +199,7 @@ def _build(
             tuple(file.profile.metrics),
             file.profile.sources,
             tuple(size(given) for given in file.profile.sizes),
+            tuple(file.profile.skip),
         ),
         trace=file.trace,
         variants=variants,

@@ -50,6 +50,11 @@ class _Checker:
         yield from checks.build(self.root.get("build"))
         yield from checks.build(below.get("build") if below is not None else None)
         yield from self._sustained()
+        profile = self.root.get("profile")
+        skipped = profile.get("skip") if isinstance(profile, Entries) else None
+        by_name = {row.name: row for row in rows if row.name is not None}
+        for item in skipped.items if isinstance(skipped, Items) else ():
+            yield from _names_variant(item, by_name)
 
     # -- the problem
 

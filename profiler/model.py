@@ -90,6 +90,7 @@ class ProfileOptions:
     metrics: tuple[str, ...] = ()
     sources: bool = True
     sizes: tuple[Dims, ...] = ()  #: those of the problem's that are profiled; empty: all
+    skip: tuple[str, ...] = ()  #: variants that are timed, but not profiled
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ def profile_stage(run: Run) -> None:
 def pairs_of(run: Run) -> list[Pair]:
     """Return the (variant, size key) to profile, in the order of the file."""
     skipped: Mapping[str, Any] = run.dir.manifest.get("skips", {})
-    living = [variant.name for variant in run.alive() if variant.kind != "command"]
+    left_out = run.experiment.profile.skip
+    living = [variant.name for variant in run.alive() if variant.kind != "command" and variant.name not in left_out]
     chosen = [size_key(dims) for dims in run.experiment.profile.sizes] or list(run.experiment.size_keys)
     return [(name, size) for name in living for size in chosen if size not in skipped.get(name, {})]
 
@@ -112,6 +113,8 @@ def plan_for(run: Run, ncu: Tool) -> Plan:
 
 
 def _profile(run: Run, ncu: Tool, pairs: Sequence[Pair]) -> None:
+    if run.experiment.profile.skip:
+        run.remark(f"Timed, but not profiled, as the experiment says: {', '.join(run.experiment.profile.skip)}.")
     plan = plan_for(run, ncu)
     collected = {"metrics": plan.metrics, "extra": plan.extra, **_options_of(plan.options)}
     keys = profile_cache.keys(run, pairs, collected)

@@ -99,7 +99,7 @@ def program_pairs(run: Run) -> list[tuple[Variant, Pair]]:
     skipped: dict[str, Any] = run.dir.manifest.get("skips", {})
     chosen_sizes = [size_key(dims) for dims in run.experiment.profile.sizes] or list(run.experiment.size_keys)
     meant = [v for v in programs_of(run) if options_of(v).time == "trace" or options_of(v).launches.get("match")]
-    return [(v, (v.name, size)) for v in meant for size in chosen_sizes
+    return [(v, (v.name, size)) for v in meant if v.name not in run.experiment.profile.skip for size in chosen_sizes
             if size not in skipped.get(v.name, {})]  # fmt: skip
 
 

@@ -114,6 +114,7 @@ class ProfileKeys(Strict):
     metrics: list[Text] = Field(default=[], description="Further ncu metrics by name.")
     sources: Flag = Field(default=True, description="Collect counters for each source line.")
     sizes: list[Size] = Field(default=[], description="Those of problem.sizes that are profiled; none: all of them.")
+    skip: list[Text] = Field(default=[], description="Variants that are timed, but not profiled.")
 
 
 class LaunchKeys(Strict):

@@ -101,6 +101,18 @@ def test_only_the_chosen_sizes_are_profiled(tmp_path: Path) -> None:
     assert pairs_of(run) == [("a", "M=64,N=64,K=128"), ("b", "M=64,N=64,K=128")]
 
 
+def test_a_variant_that_is_left_out_is_not_profiled(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "a", "b")
+    profile = dataclasses.replace(run.experiment.profile, skip=("a",))
+    run.experiment = dataclasses.replace(run.experiment, profile=profile)
+    assert [name for name, _ in pairs_of(run)] == ["b"]
+
+
+def test_a_variant_that_is_left_out_must_be_there() -> None:
+    (found,) = messages("profile: {sizes: [[8, 512]]}", "profile: {skip: [torc]}")
+    assert "no variant 'torc'" in found
+
+
 @pytest.mark.parametrize("name", ["reduce_sum", "reduce_max", "transpose"])
 def test_the_experiments_hold(name: str) -> None:
     experiment = load_experiment(data_files.experiments() / f"{name}.yaml")

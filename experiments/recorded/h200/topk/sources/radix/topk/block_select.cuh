@@ -51,14 +51,14 @@ __device__ __forceinline__ void find_digit(Scratch &scratch, unsigned need) {
     }
 }
 
-// Returns the key of the k-th largest of `count` entries, 1 <= k <= count; in *ties how many of those with that key
-// belong to the k largest.
-template <int kThreads>
-__device__ uint32_t kth_key(const uint64_t *entries, int count, int k, Scratch &scratch, int *ties) {
+// Returns the first kDigits digits of 8 bits, zeros behind them, of the key of the k-th largest of `count` entries, 1 <= k
+// <= count; in *ties how many of those with these digits belong to the k largest.
+template <int kThreads, int kDigits = 4>
+__device__ __noinline__ uint32_t kth_key(const uint64_t *entries, int count, int k, Scratch &scratch, int *ties) {
     uint32_t prefix = 0;
     unsigned need = k;
 #pragma unroll 1
-    for (int shift = 24; shift >= 0; shift -= 8) {
+    for (int shift = 24; shift > 24 - 8 * kDigits; shift -= 8) {
         for (int i = threadIdx.x; i < 256; i += kThreads) scratch.bins[i] = 0;
         __syncthreads();
         for (int first = 0; first < count; first += kThreads) {
@@ -80,7 +80,7 @@ __device__ uint32_t kth_key(const uint64_t *entries, int count, int k, Scratch &
 // Moves the k largest of `count` entries, k <= count, to the front, in any order; returns the smallest key of them.
 // `room` holds k entries.
 template <int kThreads>
-__device__ uint32_t keep_largest(uint64_t *entries, int count, int k, uint64_t *room, Scratch &scratch) {
+__device__ __noinline__ uint32_t keep_largest(uint64_t *entries, int count, int k, uint64_t *room, Scratch &scratch) {
     int ties = 0;
     const uint32_t smallest = kth_key<kThreads>(entries, count, k, scratch, &ties);
     if (threadIdx.x == 0) scratch.kept = scratch.ties = 0;
@@ -99,7 +99,7 @@ __device__ uint32_t keep_largest(uint64_t *entries, int count, int k, uint64_t *
 
 // Sorts `size` entries, a power of two, largest first.
 template <int kThreads>
-__device__ void sort_descending(uint64_t *entries, int size) {
+__device__ __noinline__ void sort_descending(uint64_t *entries, int size) {
     for (int run = 2; run <= size; run *= 2) {
         for (int step = run / 2; step > 0; step /= 2) {
             for (int pair = threadIdx.x; pair < size / 2; pair += kThreads) {
@@ -113,6 +113,19 @@ __device__ void sort_descending(uint64_t *entries, int size) {
             __syncthreads();
         }
     }
+}
+
+// Puts `count` different entries, at most one a thread, in order, the largest first, but for those behind the `wanted`
+// largest, which are lost: each thread counts the entries above its own.
+__device__ __forceinline__ void order_by_counting(uint64_t *entries, int count, int wanted) {
+    const int t = threadIdx.x;
+    const uint64_t own = t < count ? entries[t] : 0;
+    int rank = t < count ? 0 : wanted;
+    if (t < count)
+        for (int i = 0; i < count; ++i) rank += entries[i] > own;
+    __syncthreads();
+    if (rank < wanted) entries[rank] = own;
+    __syncthreads();
 }
 
 // The power of two that holds so many.

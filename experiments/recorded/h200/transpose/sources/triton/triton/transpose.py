@@ -1,7 +1,7 @@
 """Transposition in Triton: a tile is loaded, transposed as a value, and stored.
 
 Idea: ``tl.trans`` says what is wanted; the compiler finds the layouts for both sides, the trip through shared memory
-between them and its swizzle. Programs walk over the tiles in bands of GROUP tile rows, as rung 6 in CUDA does.
+between them and its swizzle. Programs walk over the tiles in bands of GROUP tile rows, as rung 7 in CUDA, but wider.
 """
 
 from __future__ import annotations

@@ -16,8 +16,12 @@
 //          conflict: FFMA 93.7 % of the instructions, conflicts at 6.5 % of the FFMAs, so the FMA pipe busy in 88 % of
 //          cycles. The rung before: 86 %, 27 %, 70 %, where 71 % was measured. tests/emulated/test_register_banks.py
 //          counts.
-// Measured H200, cold L2, median, ratio to cuBLAS FP32 in the same process: 4096 0.974 (2767 us, 49.7 TFLOP/s), 8192
-//          1.012 (21.25 ms) with BURSTS 2; with BURSTS 1 0.947 to 0.954, and 0.991.
+// Measured H200, cold L2, median, ratio to cuBLAS FP32 in the same process: 4096 0.984 (2730 us, 50.3 TFLOP/s), 8192
+//          1.041 (20.63 ms) with BURSTS 2; in an earlier run 0.974 and 1.012, with BURSTS 1 0.954 and 0.991. With that,
+//          ptxas reads 44 of 192 fragments a step less than 16 instructions before their use, with BURSTS 2 three.
+//          In the profile, the FMA pipe is busy in 81 % of the cycles in which the multiprocessor is, and dispatch
+//          stalls are no more frequent where the model has conflicts. Tiles take 1.29 M cycles on average, 1.35 M on
+//          the slowest multiprocessors, and these decide.
 // Tile     BM x BN x BK = 128 x 256 x 32, 256 threads, one block a multiprocessor, warps of 64 x 64. Shared memory
 //          4 * 32 * (132 + 256) * 4 B = 194 KB; 128 accumulators + 2 * (16 + 8) operands + addresses = 201 registers,
 //          no spills. Reuse 2 * 128 * 256 / 384 = 171 FLOP per element loaded. At 4096: 512 tiles = 3.88 waves of 132.
