@@ -26,7 +26,8 @@ def ladder_table(rows: Sequence[LadderRow], title: str) -> Table:
         table.add_column("size")
     copied = any(row.copy is not None for row in rows)
     sustained = any(row.sustained is not None for row in rows)
-    for name in ("time", "rate", "of baseline", *(["sustained"] if sustained else []), *(["of copy"] if copied else [])):
+    further = [*(["sustained"] if sustained else []), *(["of copy"] if copied else [])]
+    for name in ("time", "rate", "of baseline", *further):
         table.add_column(name, justify="right", no_wrap=True)
     owned = any(row.own is not None for row in rows)
     if owned:
@@ -64,7 +65,7 @@ def ratio_text(row: LadderRow) -> str:
 
 
 def sustained_text(row: LadderRow) -> str:
-    """Return the ratio to the baseline of the sustained regime; the time of the baseline, and where there is no ratio."""
+    """Return the ratio to the baseline in the sustained regime; where there is none, and of the baseline, the time."""
     if row.sustained is None:
         return "-"
     if row.sustained_ratio is None or row.is_baseline:

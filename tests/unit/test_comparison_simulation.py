@@ -123,14 +123,16 @@ def test_no_half_of_a_recorded_run_differs_from_the_other(manifest: Path) -> Non
     judged = [row for row in found.rows if row.ratio is not None]
     assert len(judged) >= 5
     assert {row.verdict for row in judged} <= {"unchanged", "inconclusive"}
-    # Of shorter kernels two processes cannot show that nothing changed: they differ too much. Of longer ones that move
-    # bytes and no more, halves of 15 samples often cannot: they scatter by 0.5 %, and some have two modes. Nor can halves of
-    # a run whose clock did not hold still, as it says itself: tensor kernels at the power limit, 1.3 to 1.6 GHz.
+    # Of shorter kernels two processes cannot show that nothing changed: they differ too much. Of longer ones that
+    # move bytes and no more, halves of 15 samples often cannot: they scatter by 0.5 %, and some have two modes. Nor
+    # can halves of a run whose clock did not hold still, as it says itself: tensor kernels at the power limit, 1.3 to
+    # 1.6 GHz, which all moved by 2 % together.
+    held = not any("SM clock varied" in note for note in run.manifest["notes"])
     long = [row for row in judged if row.before is not None and row.before.value_ns >= 100e3]
     assert {row.reason for row in long if row.verdict == "inconclusive"} <= {"noise", "bimodal"}
-    held = not any("SM clock varied" in note for note in run.manifest["notes"])
     assert sum(row.verdict == "unchanged" for row in long) >= len(long) / (2 if held else 3)
-    assert max((abs(row.ratio.value - 1) for row in long if row.ratio is not None), default=0.0) < 0.015
+    moved = [abs(row.ratio.value - 1) for row in long if row.ratio is not None]
+    assert max(moved, default=0.0) < (0.015 if held else 0.03)
 
 
 def test_rivals_flag_halves_of_recorded_runs() -> None:

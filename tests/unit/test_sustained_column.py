@@ -1,0 +1,43 @@
+"""The sustained regime in the terminal's ladder and in its JSON."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from profiler import data_files
+from profiler.analysis.ladder import ladder_rows
+from profiler.analysis.rundata import RunData
+from profiler.cli.ladder_table import ladder_document, ladder_table
+from profiler.rundir import RunDir
+
+RECORDED = data_files.recorded() / "h200"
+
+
+def printed(name: str) -> tuple[str, dict[tuple[str, str], dict[str, object]]]:
+    rows = ladder_rows(RunData.load(RunDir.open(Path(RECORDED / name))))
+    console = Console(file=io.StringIO(), width=400)
+    console.print(ladder_table(rows, name))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue(), {(row["variant"], row["size"]): row for row in ladder_document(rows)}
+
+
+def test_where_it_was_taken_it_stands_beside_the_ratio() -> None:
+    text, document = printed("hopper_ladder")
+    row = document["per_shape", "M=4096,N=4096,K=4096"]
+    library = document["cublas_bf16", "M=4096,N=4096,K=4096"]
+    assert isinstance(row["sustained_ns"], float)
+    assert isinstance(library["sustained_ns"], float)
+    assert row["sustained_ratio"] == pytest.approx(library["sustained_ns"] / row["sustained_ns"], rel=0.01)
+    line = next(line for line in text.splitlines() if line.strip().startswith("per_shape "))
+    assert "sustained" in text
+    assert line.count("×") == 2
+
+
+def test_where_it_was_not_there_is_no_column() -> None:
+    text, document = printed("transpose")
+    assert "sustained" not in text
+    assert {row["sustained_ratio"] for row in document.values()} == {None}
