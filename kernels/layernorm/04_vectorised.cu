@@ -7,10 +7,10 @@
 // Tile     N / 32 threads a block: N = 8192 takes 256; 64 registers a thread leave 1024 threads a multiprocessor,
 //          128 KiB of reads in flight in FP32. w and b, 2 N elements a row, come through L1: 64 KiB at N = 8192,
 //          which fit; from N = 32768 on (256 KiB) they come from L2 for every row, twice the bytes of x.
-// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes: 99.2, 97.4, 97.2 and 85.8 % in FP32 at N
-//          = 1024, 4096, 8192 and 32768; the Triton program 99.8, 96.6, 96.7 and 87.1 %. At 32768 w and b come from L2
-//          and are as many bytes as x and y. With accesses that leave the caches first (STREAMING 1) 96.3, 93.4, 92.5
-//          and 87.8 %.
+// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes: 99.3, 97.8, 96.9 and 84.8 % in FP32 at N
+//          = 1024, 4096, 8192 and 32768; the Triton program 99.8, 97.1, 96.1 and 87.9 %. At 32768 w and b come from L2
+//          and are as many bytes as x and y. In an earlier run, with accesses that leave the caches first (STREAMING 1),
+//          96.3, 93.4, 92.5 and 87.8 %.
 // Code     ../norm/vector_rows.cuh, ../norm/moments.cuh (RMSNorm shares them).
 // Sizes    N up to 32768. Rows that do not begin on 16 bytes go element by element.
 #include <type_traits>

@@ -8,12 +8,12 @@
 // Tile     16 elements a thread. N to 65536: 512 threads, two blocks a multiprocessor, rings of up to 8 stages in
 //          106 KiB (N = 8192, FP32: 3 of 32 KiB; two blocks have 192 KiB of reads in flight). N to 131072: 8 blocks
 //          of 1024 threads, one a multiprocessor, 3 stages of 64 KiB.
-// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes: in FP32 89.3, 90.9, 89.4 and 88.6 % at N
-//          = 4096, 8192, 32768 and 131072, in BF16 64.0, 83.7, 63.9 and 53.1 %. At N = 1024 (of an earlier version),
+// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes: in FP32 89.3, 90.9, 89.0 and 89.0 % at N
+//          = 4096, 8192, 32768 and 131072, in BF16 64.2, 83.6, 63.8 and 53.2 %. At N = 1024 (of an earlier version),
 //          34 %: each of 264 blocks goes through 496 rows at 1.5 us each. Prefetching is no substitute for more blocks.
-//          Counters at N = 8192 say why: of 24.7 cycles from one instruction of a warp to its next, 12.7 are waits for
-//          shared memory, which holds the row and is read three times; and multiprocessors are at work for 94 % of the
-//          time on average, one for 68 %.
+//          Counters at N = 8192 say why: of 24.3 cycles from one instruction of a warp to its next, 12.4 are waits for
+//          shared memory, which holds the row and is read three times; and multiprocessors are at work for 92 % of the
+//          time on average, one for 69 %.
 // Tail     rows are dealt out in advance, as many to each block, but multiprocessors do not get equal shares of memory's
 //          rate: the fast ones wait for the slow ones in the end. Rung 6 deals them out on demand.
 // Code     ../norm/persistent_rows.cuh (RMSNorm shares it).

@@ -16,16 +16,14 @@
 //          for memory only while it reduces. The groups of a block take turns on its multiprocessor.
 // Dealing  A counter says which row comes next; the answer travels with the moments (resident_rows.cuh).
 // BF16     stays packed in registers between the passes, but for the rows of a block, which are unpacked once, into floats.
-// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes, at N = 8192, 32768 and 131072: 96.4, 96.6 and
-//          95.4 % in FP32, 96.0, 91.6 and 87.9 % in BF16; the Triton program 95.4, 87.7 and 47.2 %, in BF16 96.9, 77.1 and
-//          47.7 %. In another run 99.2 and 97.5 % in FP32, 98.7 and 97.0 % in BF16, at 1024 and 4096; a block's rows were
-//          still packed there.
-// Lost     there: in BF16 at 8192 a block with its row packed, 94.2 %, which issues an instruction in 70 % of all cycles
-//          (Triton's: 54 %), and clusters that stay, 94.8 %; there, at 32768 and 131072, four groups, 75.7 and 72.0 %, and
-//          parts of a row whose end is jumped over as a block's is, 89.6 and 85.2 %. In FP32 two groups at 32768, 95.1 %; a
-//          cluster a row that ends with it, 90.1 and 83.9 %; a cluster for two rows that ends with them, 88.0 and 71.1 %, in
-//          BF16 85.5 and 73.3 % (16 blocks, for 131072, find room only when all are free); bulk copies into a ring (rung 5),
-//          88.9 and 88.8 %.
+// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes, at N = 1024, 4096, 8192, 32768 and 131072: 99.4,
+//          97.7, 97.0, 96.5 and 95.6 % in FP32, 98.4, 98.0, 95.8, 92.0 and 87.9 % in BF16; the Triton program 99.8, 97.1,
+//          96.1, 87.9 and 47.8 %, in BF16 98.5, 96.6, 96.7, 76.9 and 48.3 %.
+// Lost     in other runs, where this had the same to 0.6 %: in BF16 at 8192 a block with its row packed, 94.2 %, which issues an
+//          instruction in 70 % of all cycles (Triton's: 54 %), and clusters that stay, 94.8 %; at 32768 and 131072 four groups,
+//          75.7 and 72.0 %, and parts of a row whose end is jumped over as a block's is, 89.6 and 85.2 %. In FP32 two groups at
+//          32768, 95.1 %; a cluster a row that ends with it, 90.1 and 83.9 %; a cluster for two rows that ends with them, 88.0
+//          and 71.1 %, in BF16 85.5 and 73.3 % (16 blocks, for 131072, find room only when all are free).
 // Code     ../norm/rows_by_size.cuh, ../norm/vector_rows.cuh, ../norm/resident_rows.cuh.
 // Sizes    N up to 262144. Rows that do not begin on 16 bytes go element by element, one row at a time.
 #include <type_traits>

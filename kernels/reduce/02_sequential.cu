@@ -8,7 +8,7 @@
 // Tile     1024 threads and elements a block, as before.
 // Shows    fewer instructions, more threads in each: 16 + 8 + 4 + 2 + 1 warps add, then one for each of 5 rounds, 36
 //          instead of 191. What is left: ten barriers for each element that a thread loads, and one load in flight.
-// Card     Measured on one H200, cold L2, 2026-11-30: 4 GiB in 6.77 ms, 0.64 TB/s, 13.5 % of only reading them.
+// Card     Measured on one H200, cold L2, 2026-11-30: 4 GiB in 6.69 ms, 0.64 TB/s, 13.9 % of only reading them.
 // Order    fixed: the result is the same in every run.
 // Sizes    one row (M = 1) of any length.
 #include "tree.cuh"

@@ -6,9 +6,9 @@
 //          starting value before, which is this launch's own work: a 4-byte fill of y, counted in its time.
 // Tile     as in rung 5; or, with TILES, more blocks than the card holds, which then share out what is uneven.
 // Shows    time down by the second launch less the fill; atomics in L2, one a block.
-// Card     Measured on one H200, cold L2, 2026-11-30: 4 GiB in 919 us, 4.68 TB/s, 99.4 % of only reading them; 1.046
-//          x torch, 1.008 x CUB. In another run, TILES 4 with 512 threads took 930.6 us where TILES 0 took 938.6 and
-//          CUB 945.2. TILES 1 fails the check: 65536 results or more, one after the other into one float.
+// Card     Measured on one H200, cold L2, 2026-11-30: 4 GiB in 938.5 us, 4.58 TB/s, 99.1 % of only reading them, where
+//          CUB took 945.1 and torch 978.8. With TILES 4 and 512 threads 930.8 us, 99.9 %. TILES 1 fails the check: 65536
+//          results or more, one after the other into one float.
 // Order    NOT fixed for sums: blocks arrive as they please, and FP32 addition is not associative, so that the last
 //          bits may differ from run to run. (The maximum is the same in any order.)
 // Sizes    one row (M = 1) of any length; the array begins on 16 bytes.

@@ -7,9 +7,9 @@
 //          boundaries (N no multiple of 4) peel up to three floats at each end.
 // Shows    the best choice where a row has a few hundred elements and there are many rows. On few long rows there are
 //          not enough warps to fill the card: next rung.
-// Card     Measured on one H200, cold L2, 2026-11-30: 1048576 rows of 256 in 240.9 us, 98.0 % of only reading them,
-//          1.35 x torch (256 threads and 5 blocks: 94.5 %, 8 loads: 78.9 %); 16384 rows of 16384: 95.0 %; 64 rows of
-//          4194304: 6.9 %.
+// Card     Measured on one H200, cold L2, 2026-11-30: 1048576 rows of 256 in 242.0 us, 97.6 % of only reading them,
+//          1.36 x torch; 16384 rows of 16384: 94.8 %; 64 rows of 4194304: 6.9 %. In another run, for the first: 98.0 %;
+//          5 blocks of 256 threads 94.5 %, 4 of them with 8 loads 78.9 %.
 // Order    fixed: the result is the same in every run.
 // Sizes    any M and N >= 1.
 #include "row_kernels.cuh"

@@ -6,8 +6,8 @@
 // Shows    near the read rate from some thousand elements a row on; on short rows most loads of a block's only step are
 //          left out, and its end costs as much as its work. With fewer rows than multiprocessors some of those have
 //          nothing to do.
-// Card     Measured on one H200, cold L2, 2026-11-30: 16384 rows of 16384 in 235.6 us, 99.9 % of only reading them,
-//          1.106 x torch; 64 rows of 4194304: 69.7 %; 1048576 rows of 256: 12.1 %.
+// Card     Measured on one H200, cold L2, 2026-11-30: 16384 rows of 16384 in 235.6 us, 99.8 % of only reading them,
+//          1.115 x torch; 64 rows of 4194304: 69.3 %; 1048576 rows of 256: 12.1 %.
 // Order    fixed: the result is the same in every run.
 // Sizes    any M (up to 2^31 - 1) and N >= 1.
 #include "row_kernels.cuh"

@@ -5,9 +5,9 @@
 // Tile     N / 32 threads a block: N = 8192 takes 256; 64 registers a thread leave 1024 threads a multiprocessor,
 //          128 KiB of reads in flight in FP32 (64 KiB in BF16). w, N elements a row, comes through L1, where it fits
 //          to N = 32768 (128 KiB in FP32).
-// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes: 96.4, 93.8, 92.9 and 93.2 % in FP32 at N
-//          = 1024, 4096, 8192 and 32768 with STREAMING 1; the Triton program, with plain accesses, 99.6, 97.4, 96.8
-//          and 96.1 %.
+// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes: 99.4, 98.4, 97.0 and 91.1 % in FP32 at N
+//          = 1024, 4096, 8192 and 32768; the Triton program 100.0, 97.3, 96.2 and 97.3 %. In an earlier run, with
+//          STREAMING 1, 96.4, 93.8, 92.9 and 93.2 %.
 // Code     ../norm/vector_rows.cuh, ../norm/moments.cuh (LayerNorm shares them).
 // Sizes    N up to 32768. Rows that do not begin on 16 bytes go element by element.
 #include <type_traits>

@@ -8,10 +8,10 @@
 // Tile     16 elements a thread. N to 65536: 512 threads, two blocks a multiprocessor, rings of up to 8 stages in
 //          106 KiB (N = 8192, FP32: 3 of 32 KiB; two blocks have 192 KiB of reads in flight). N to 131072: 8 blocks
 //          of 1024 threads, one a multiprocessor, 3 stages of 64 KiB.
-// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes: in FP32 90.0, 91.0, 91.1 and 89.8 % at N
-//          = 4096, 8192, 32768 and 131072, in BF16 82.0, 87.4, 87.3 and 80.3 %; at N = 1024, 55 %. LayerNorm, with a
-//          second reduction in each row, is slower still: time and not bytes is what a row costs here. Bulk copies
-//          alone reach 0.92 of plain accesses.
+// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes: in FP32 91.6, 92.1, 91.6 and 91.2 % at N
+//          = 4096, 8192, 32768 and 131072, in BF16 84.0, 88.6, 87.5 and 80.9 %; at N = 1024 (of an earlier version)
+//          55 %. LayerNorm, with a second reduction in each row, is slower still: time and not bytes is what a row
+//          costs here. A copy by bulk copies alone reaches 0.92 of plain accesses.
 // Tail     rows are dealt out in advance: 16384 rows over 264 blocks are 62.06 each, so that the last round is 63.
 // Code     ../norm/persistent_rows.cuh (LayerNorm shares it).
 // Sizes    N up to 131072, of which a row must be whole vectors of 16 bytes, as bulk copies ask for: N % 4 (FP32), N

@@ -11,12 +11,12 @@
 //                           FP32: N / 32, 8 blocks of up to 1024, which end with their row
 //          Defaults: WARP_MOST 1024, BLOCK_MOST 16384.
 // BF16     stays packed in registers between the passes, but for the rows of a block, which are unpacked once, into floats.
-// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes, at N = 8192, 32768 and 131072: 97.3, 97.2 and
-//          95.6 % in FP32, 97.3, 94.7 and 93.2 % in BF16; the Triton program 96.6, 97.4 and 63.2 %, in BF16 96.6, 88.8 and
-//          58.6 %.
-// Lost     there, in FP32: a cluster a row that ends with it, 89.9 % at 131072 (97.6 % at 32768, where it is as good), and two
-//          groups at 32768, 95.8 %. In BF16 at 8192 clusters that stay, 96.7 %; a block's row unpacked in each pass, 97.2 %, is
-//          as good. (The same code came out at 94.7 and 95.2 % in that run, and at 93.2 and 92.8 %.)
+// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes, at N = 1024, 4096, 8192, 32768 and 131072: 99.5,
+//          98.1, 97.2, 97.2 and 95.6 % in FP32, 98.5, 97.5, 97.4, 95.1 and 93.5 % in BF16; the Triton program 100.0, 97.3,
+//          96.2, 97.3 and 63.9 %, in BF16 99.5, 97.1, 97.3, 88.4 and 58.9 %.
+// Lost     in another run, in FP32: a cluster a row that ends with it, 89.9 % at 131072 (97.6 % at 32768, where it is as good),
+//          and two groups at 32768, 95.8 %. In BF16 at 8192 clusters that stay, 96.7 %; a block's row unpacked in each pass,
+//          97.2 %, is as good. (The same code came out at 94.7 and 95.2 % in that run, and at 93.2 and 92.8 %.)
 // Code     ../norm/rows_by_size.cuh, ../norm/vector_rows.cuh, ../norm/resident_rows.cuh.
 // Sizes    N up to 262144. Rows that do not begin on 16 bytes go element by element, one row at a time.
 #include <type_traits>

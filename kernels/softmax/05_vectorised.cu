@@ -6,10 +6,11 @@
 // Tile     as rung 3: 32 elements a thread, N / 32 threads: 8 vectors of FP32, or 4 of BF16.
 // Limit    the two barriers of the reductions. With four blocks of 256 threads a multiprocessor, the others load
 //          while one reduces; from N = 32768 on one block fills the registers alone, and nobody does.
-// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes: in FP32, with accesses that leave the
-//          caches first (STREAMING 1), 97.8, 94.4, 93.1 and 91.7 % at N = 1024, 4096, 8192 and 32768. The Triton
-//          program has the same shape (threads, elements, registers to within one) and plain accesses: 99.6, 97.1,
-//          96.9 and 97.4 %. A copy loses 2 % by loads past L1. Hence plain accesses here since; not measured yet.
+// Card     One H200, cold L2, 2026-11-30, share of a copy of the same bytes: 100.0, 97.9, 97.5 and 96.7 % in FP32 at N =
+//          1024, 4096, 8192 and 32768, 99.0, 97.5, 97.9 and 77.6 % in BF16. In an earlier run, with accesses that leave
+//          the caches first (STREAMING 1), FP32 had 97.8, 94.4, 93.1 and 91.7 %, where the Triton program, of the same
+//          shape (threads, elements, registers to within one) and with plain accesses, had 99.6, 97.1, 96.9 and 97.4 %.
+//          A copy loses 2 % by loads past L1. Hence plain accesses here.
 // Chain    of additions in a thread: 32.
 // Sizes    N up to 32768. Rows that do not begin on 16 bytes (N % 4 in FP32, N % 8 in BF16) go element by element.
 #include "tally.cuh"

@@ -6,7 +6,7 @@
 // Tile     32 x 32 floats, 4 KiB; 32 x 8 threads.
 // Shows    sectors per store 32 -> 4. The price: lane x reads word 32 x + column, and 32 words apart is the same bank
 //          (banks are 4 bytes wide and 32 in number): every column read is served in 32 passes.
-// Card     Measured on one H200, cold L2, 2026-11-30: 41.5 % of a copy of the same bytes at 8192^2, 41.8 % at
+// Card     Measured on one H200, cold L2, 2026-11-30: 41.4 % of a copy of the same bytes at 8192^2, 41.9 % at
 //          16384^2.
 // Sizes    any M, N >= 1.
 #include "shared_tile.cuh"

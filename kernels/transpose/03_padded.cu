@@ -5,7 +5,7 @@
 // Changed  against the rung before: [32][33] instead of [32][32].
 // Tile     32 x 33 floats, 4224 bytes; 32 x 8 threads.
 // Shows    wavefronts per shared load 32 -> 1. Rows of 132 bytes, though, do not begin on 16 bytes: no vector access.
-// Card     Measured on one H200, cold L2, 2026-11-30: 82.6 % of a copy of the same bytes at 8192^2, 80.7 % at
+// Card     Measured on one H200, cold L2, 2026-11-30: 82.5 % of a copy of the same bytes at 8192^2, 81.0 % at
 //          16384^2.
 // Sizes    any M, N >= 1.
 #include "shared_tile.cuh"

@@ -5,7 +5,7 @@
 // Changed  against the rung before: no word is wasted, and rows begin on 128 bytes, which 16-byte accesses need (rung 5).
 // Tile     32 x 32 floats, 4 KiB; 32 x 8 threads.
 // Shows    wavefronts per shared load 1, as with padding; one more integer instruction for each access.
-// Card     Measured on one H200, cold L2, 2026-11-30: 81.7 % of a copy of the same bytes at 8192^2, 80.4 % at
+// Card     Measured on one H200, cold L2, 2026-11-30: 81.4 % of a copy of the same bytes at 8192^2, 80.3 % at
 //          16384^2. A bank less or a word less makes no difference here; the alignment is for the next rung.
 // Sizes    any M, N >= 1.
 #include "shared_tile.cuh"

@@ -7,8 +7,8 @@
 // Tile     64 x 64 floats, 16 KiB, by 256 threads: a warp loads 2 x 256 neighbouring bytes with each instruction and
 //          stores as many; 64 bytes in flight a thread, 96 KiB a multiprocessor with 6 blocks.
 // Shows    LDG.E.128, STS.128, LDS.128, STG.E.128 in SASS; one wavefront for each 128 bytes of shared memory.
-// Card     Measured on one H200, cold L2, 2026-11-30: 93.6 % of a copy of the same bytes at 8192^2, 92.8 % at
-//          16384^2; the Triton program, with this tile and plain loads, 94.8 and 94.1 %.
+// Card     Measured on one H200, cold L2, 2026-11-30: 93.4 % of a copy of the same bytes at 8192^2, 92.6 % at
+//          16384^2; the Triton program, with this tile and plain loads, 94.9 and 94.5 %.
 // Sizes    any M, N >= 1; where M or N is no multiple of 4, the same tile with 4-byte accesses.
 #include "micro_block.cuh"
 

@@ -12,11 +12,11 @@
 // Banks    16-byte accesses are served to eight lanes at a time. Vector c of row m is kept at c XOR (m / 4 mod 8). Arriving,
 //          sixteen lanes fill the sixteen places of a row. Read, eight neighbouring lanes want vector c of rows 4 r + j
 //          with eight neighbouring r: eight places that differ mod 8, all banks once.
-// Card     Measured on one H200, cold L2, 2026-11-30: 94.7 % of a copy of the same bytes at 8192^2, 94.5 % at 16384^2, where
-//          rung 5 had 93.2 and 92.6 % in the same run.
-// Tried    and lost, there: copies through L1 (cp.async.ca) 89.6 %, where L1 takes in what nobody reads again; rows of 256
-//          bytes asked of DRAM at once (L2::256B) 93.3 %; tiles along diagonals, or row by row, 0.4 % or less either way.
-//          With eight warps a tile copies through L1 reach 94.5 %.
+// Card     Measured on one H200, cold L2, 2026-11-30: 95.1 % of a copy of the same bytes at 8192^2, 94.5 % at 16384^2, where
+//          rung 5 had 93.4 and 92.6 % in the same run.
+// Tried    and lost, in another run, where this had 94.7 % at 8192^2: copies through L1 (cp.async.ca) 89.6 %, where L1 takes in
+//          what nobody reads again; rows of 256 bytes asked of DRAM at once (L2::256B) 93.3 %; tiles along diagonals, or row by
+//          row, 0.4 % or less either way. With eight warps a tile copies through L1 reach 94.5 %.
 // Sizes    any M, N >= 1; at the edges, and where M or N is no multiple of 4, the same tile with 4-byte accesses.
 #include "../common/async_copy.cuh"
 #include "micro_block.cuh"

@@ -2,7 +2,7 @@
 //
 // Idea     Rung 6 looked for what was missing in the barrier. It lies in the loads: those that bid L1 not to keep what they
 //          bring move less than plain ones, in a copy as here, and in LayerNorm as well. With plain loads the block with its
-//          barrier passes the warp that has none.
+//          barrier is as fast as the warp that has none.
 // Order    Blocks that run at the same time should touch long runs of memory. Row by row of tiles, a thousand of them read
 //          whole rows of A, but write a few hundred bytes of each of thousands of rows of B, each in another page of DRAM
 //          and another page of the address translation. In bands of GROUP tile rows they write GROUP x 256 bytes of each at
@@ -11,11 +11,12 @@
 //          difference; and which tile a block takes.
 // Tile     64 x 64 floats; bands of GROUP = 2 tile rows.
 // Shows    bytes from and to DRAM as before, in less time.
-// Card     Measured on one H200, cold L2, 2026-11-30: 95.1 % of a copy of the same bytes at 8192^2, 94.8 % at 16384^2, where
-//          rung 5 had 93.2 and 92.6 %, rung 6 94.7 and 94.5 %, and the Triton program, which has this tile and plain loads
-//          in bands of 16, 94.9 and 94.3 % in the same run. With loads past L1 the best of GROUP 1, 2, 4 to 64 was 2, worth
-//          at most 1 % (16: 93.2 and 92.2 %; 2: 93.4 and 92.6 %). Eight blocks a multiprocessor lose: 94.4 and 94.6 %.
-//          Tiles of 32 on one side reach 83 to 88 %.
+// Card     Measured on one H200, cold L2, 2026-11-30: 94.8 % of a copy of the same bytes at 8192^2, 94.5 % at 16384^2, where
+//          rung 5 had 93.4 and 92.6 %, rung 6 95.1 and 94.5 %, and the Triton program, which has this tile and plain loads
+//          in bands of 16, 94.9 and 94.5 % in the same run. In another run 95.1 and 94.8 %; there eight blocks a
+//          multiprocessor were no better, 94.4 and 94.6 %. In an earlier one, with loads past L1, the best of GROUP 1, 2, 4
+//          to 64 was 2, worth at most 1 % (16: 92.5 and 92.1 %; 2: 93.4 and 92.6 %); tiles of 32 on one side reached 83 to
+//          88 %.
 // Lost     In two later runs, at 16384^2: this 94.4 and 94.1 %; GROUP 1, 3 and 4 94.5, 94.5 and 94.0 %; two blocks of 4 x 4 a
 //          thread 94.3 %; tiles of 128 x 64 94.2 %, of 64 x 128 94.7 %; four and three blocks a multiprocessor in place of
 //          six, so less on its way, 94.3 and 94.0 %; st.global.cs 94.3 %; Triton 93.9 %. All within what the same code

@@ -13,15 +13,14 @@
 //            constant offsets from BM / 32 pointers. Barriers in shared memory (mbarrier) instead of __syncthreads: a
 //            warp waits for data, not for other warps.
 // Model    counted in the SASS of the main loop, a cycle for each instruction and one more for each FFMA with such a
-//          conflict: FFMA 93.7 % of the instructions, conflicts at 6.5 % of the FFMAs, so the FMA pipe busy in 88 % of
-//          cycles. The rung before: 86 %, 27 %, 70 %, where 71 % was measured. tests/emulated/test_register_banks.py
-//          counts.
-// Measured H200, cold L2, median, ratio to cuBLAS FP32 in the same process: 4096 0.984 (2730 us, 50.3 TFLOP/s), 8192
-//          1.041 (20.63 ms) with BURSTS 2; in an earlier run 0.974 and 1.012, with BURSTS 1 0.954 and 0.991. With that,
-//          ptxas reads 44 of 192 fragments a step less than 16 instructions before their use, with BURSTS 2 three.
-//          In the profile, the FMA pipe is busy in 81 % of the cycles in which the multiprocessor is, and dispatch
-//          stalls are no more frequent where the model has conflicts. Tiles take 1.29 M cycles on average, 1.35 M on
-//          the slowest multiprocessors, and these decide.
+//          conflict: FFMA 93.6 % of the instructions, conflicts at 9.2 % of the FFMAs (6.5 % with BURSTS 1), so the FMA pipe
+//          busy in 86 % of cycles. The rung before: 86 %, 27 %, 69 %. tests/emulated/test_register_banks.py counts.
+// Measured H200, cold L2, median, ratio to cuBLAS FP32 in the same process, BURSTS 2: 4096 0.987 (2730 us, 50.3 TFLOP/s;
+//          recorded), 8192 1.043 (20.65 ms; fp32_tuning); in an earlier run 0.974 and 1.012, with BURSTS 1 0.954 and
+//          0.991. With that, ptxas reads 44 of 192 fragments a step less than 16 instructions before their use, with
+//          BURSTS 2 three. In the profile, the FMA pipe is busy in 81 % of the cycles in which the multiprocessor is (the
+//          rung before: 74 %), and dispatch stalls are hardly more frequent where the model has conflicts. Tiles take 1.29 M
+//          cycles on average, 1.35 M on the slowest multiprocessors, and these decide.
 // Tile     BM x BN x BK = 128 x 256 x 32, 256 threads, one block a multiprocessor, warps of 64 x 64. Shared memory
 //          4 * 32 * (132 + 256) * 4 B = 194 KB; 128 accumulators + 2 * (16 + 8) operands + addresses = 201 registers,
 //          no spills. Reuse 2 * 128 * 256 / 384 = 171 FLOP per element loaded. At 4096: 512 tiles = 3.88 waves of 132.

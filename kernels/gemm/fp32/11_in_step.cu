@@ -3,7 +3,8 @@
 // Idea     In 10_register_banks nothing holds the warps of a block together but the data that they wait for. In its
 //          profile at 4096 tiles take 1.29 M cycles on average and 1.35 M on the slowest multiprocessors, which decide.
 //          In 09_double_buffer and in cuBLAS, whose warps meet in each step, no tile is slower than another. It may be
-//          that warps at one place of the loop fetch its instructions once (70 KB a step), and warps apart twice.
+//          that warps at one place of the loop fetch its instructions once (70 KB a step), and warps apart twice. (The
+//          profile of this rung with BURSTS 2 bears that out in part alone: 1.31 M and 1.36 M.)
 // Changed  against the rung before:
 //          - __syncthreads where a step of BK begins. Whoever has passed it knows that nobody reads the stage of the
 //            step before any more: `read` and the wait for it go, and tiles are ordered STAGES - 1 ahead, not - 2;
@@ -28,10 +29,10 @@
 //            BURSTS 2, three stages              0.982  1.031    0.978  1.032
 //            BK 16, BURSTS 4, six stages         1.030  1.040    1.026  1.040
 //            10_register_banks, BURSTS 2         0.987  1.043    0.984  1.045
-//          The model sees no difference between portions. What there is, is the queue of the memory pipe: with BURSTS 2 warps
-//          wait for a place in it twice as long as in rung 10 (mio_throttle 0.055 and 0.027 cycles an instruction), and the
-//          reads of fragments wait behind the copies. And 35 KB of code in place of 70 are worth as much at 4096: the
-//          profile's next wait is for instructions (0.19 cycles each; cuBLAS 0.02).
+//          The model has 0.5 % between 4 and 2 portions. The rest may be the queue of the memory pipe: with BURSTS 2 warps wait
+//          for a place in it twice as long as in rung 10 (mio_throttle 0.055 and 0.027 cycles an instruction), perhaps as the
+//          reads of fragments stand behind the copies. BK 16 has portions of half the size, and 35 KB of code in place of 70:
+//          the profile's next wait is for instructions (0.19 cycles each; cuBLAS 0.02). BURSTS 4 has not been profiled.
 //          The form before this one (both barriers of the ring, BURSTS 2): 1.011 and 1.033; without meeting 1.000 and 1.037.
 // Lost     The form that was measured, in blocks that stay, the last two rounds of tiles cut along k into equal shares,
 //          sums handed over through L2: 0.887 and 0.955, though a block has 496.5 steps in place of 512 (3972 of 4096).

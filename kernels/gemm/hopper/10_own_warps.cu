@@ -8,23 +8,24 @@
 //          of 128 bytes of a tile is followed by the next k. All choices are open, as macros: cooperative.cuh.
 // Measured of cuBLAS, H200, one process, single cold launches and sustained. Recorded: BF16 1.022 and 1.009 at 4096,
 //          1.031 and 1.027 at 8192; FP16 1.017 and 1.001, 1.031 and 1.035. Rung 9 there: BF16 1.024 and 1.000, 1.031 and
-//          1.025. So stores by warps are worth nothing in single launches, and up to 1 % sustained; in another run, BF16:
-//          1.021 and 1.019 at 4096, 1.035 and 1.041 at 8192, rung 9 1.021, 1.008, 1.026, 1.019. The same binary's
-//          sustained ratio comes back within 1 %.
-// Lost     - the first stages ordered into L2 before the cluster has met: 1.8 % at 4096, 0.9 % at 8192, 2 to 3 % at 8192 x
-//            1024 x 4096 (BF16, the rest the same). The loads themselves come a microsecond later, for the same lines;
+//          1.025. In another run, BF16: 1.021 and 1.019 at 4096, 1.035 and 1.041 at 8192, rung 9 1.021, 1.008, 1.026,
+//          1.019. So stores by warps are worth nothing in single launches at 4096, and 0 to 2 % elsewhere; the same code
+//          comes back within 0.5 and 0.9 %, sustained within 1.5 %.
+// Lost     - the first stages ordered into L2 before the cluster has met: 1.1 and 1.6 % at 4096, 1.1 % at 8192, 2.5 % at 8192
+//            x 1024 x 4096 (BF16, C by warpgroups). The loads themselves come a microsecond later, for the same lines;
 //          - IN_FLIGHT 1 (products of the next stage are issued before those of this one have ended, which frees stages
 //            late), STAGGER 1, 2 (one warpgroup runs ahead, so that one stores while the other multiplies): nothing. Two
 //            warpgroups keep the tensor cores busy anyway, and the one ahead soon waits for the other to free a stage;
 //          - no cluster: sustained 2 to 3 % slower: half as many bytes again from L2 to the multiprocessors;
-//          - PROMOTION 0: 0.1 to 0.8 % slower;
-//          - 132 blocks: 1.7 and 1.6 % slower, see rung 8. With these, clusters of 1 x 2: another 1.1 and 2.3 %; of 2 x 2:
+//          - PROMOTION 0: 0.2 % faster or slower, sustained 0.5 to 1.2 % slower (with the early loads it was 0.2 to 0.9 %
+//            faster);
+//          - 132 blocks: 0.9 and 1.2 % slower, see rung 8. With these, clusters of 1 x 2: another 1.1 and 2.3 %; of 2 x 2:
 //            16 and 8 % (at most 30 of them fit on 132 multiprocessors, so 5 and 18 rounds in place of 4 and 16); tiles of
 //            256 x 192: 8 and 2 % (11 rounds of which 0.6 is empty).
 // Paid     by shape, so in the next rung:
-//          - ZIGZAG: k runs back in every other round, so that what L2 still holds of the last one is read first: 0.2 to 0.9 %
-//            at 4096 and at shapes of two rounds, in all of eight comparisons; 137 MB from DRAM at 4096 in place of 158.
-//            Nothing at 8192;
+//          - ZIGZAG: k runs back in every other round, so that what L2 still holds of the last one is read first: 0.0 to 0.9 %
+//            at 4096 and at shapes of two rounds in twelve comparisons, 0.0 to 0.3 % without the early loads; 137 MB from and
+//            to DRAM at 4096 in place of 158. Nothing at 8192;
 //          - BALANCED: all 132 blocks, the last two rounds cut along k (common/balanced.cuh): 3.88 and 15.5 rounds in place of
 //            4 and 16, for a tile of sums that each block writes and reads. In bands of 8 1.062 in place of 1.035 at 8192
 //            (sustained 1.023 and 1.041: 132 multiprocessors draw more power); at 4096 0.978.
