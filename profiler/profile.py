@@ -74,6 +74,12 @@ def profile_stage(run: Run) -> None:
     """Profile every living variant at every size; write ``metrics`` (of ncu), ``stalls``, ``source`` and ``rules``."""
     pairs = pairs_of(run)
     ncu = run.toolchain.ncu
+    _collect_or_say_why(run, ncu, pairs)
+    if left_out := [variant.name for variant in run.alive() if variant.name in run.experiment.profile.skip]:
+        run.note("profile", {**run.dir.manifest["profile"], "skip": left_out})  # the reason that their rows give
+
+
+def _collect_or_say_why(run: Run, ncu: Tool | None, pairs: Sequence[Pair]) -> None:
     if not pairs:
         run.note("profile", {"outcome": "nothing_to_profile"})
     elif run.gpu is None:
@@ -113,8 +119,6 @@ def plan_for(run: Run, ncu: Tool) -> Plan:
 
 
 def _profile(run: Run, ncu: Tool, pairs: Sequence[Pair]) -> None:
-    if run.experiment.profile.skip:
-        run.remark(f"Timed, but not profiled, as the experiment says: {', '.join(run.experiment.profile.skip)}.")
     plan = plan_for(run, ncu)
     collected = {"metrics": plan.metrics, "extra": plan.extra, **_options_of(plan.options)}
     keys = profile_cache.keys(run, pairs, collected)

@@ -294,6 +294,8 @@ class RunData:
         if row is not None and row["status"] == "profile_failed":
             return "failed"
         profile = self.manifest.get("profile") or {}
+        if name in profile.get("skip", ()):
+            return "left out of the profile by the experiment (profile.skip)"
         return str(profile.get("reason") or "not_collected")
 
     @cached_property
