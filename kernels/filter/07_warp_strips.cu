@@ -15,12 +15,12 @@
 //   time, both at their beginning or both at their end, so that one of them finds these in L2, however short the strips.
 //
 // - R = 1 and 3 write whole lines of 128 bytes: 96 columns a warp, though 120 would fit, so that no two warps, at different
-//   times, write parts of one. Strips of 32 rows and st.cs go with it.
+//   times, write parts of one. Short strips, of 24 and 32 rows, and st.cs go with it, and for R = 3 a ring of 16 rows.
 //
 // Tile arithmetic: 4 warps a block, 128 columns a warp, of which 96 (R = 1, 3, 15) or 112 (7) are written: 384 or 448 B of a
-// row. Of 32 lanes 26 (R = 1, 3) load anything. Registers for the sums: 12, 28, 60, 124 a thread; 10, 7, 4, 3 blocks an SM.
-// Ring: 8 rows of 512 B a warp, 16 for R = 15, of which all but one are on their way: 114, 80, 56, 90 KiB an SM, where 23
-// cover the latency of the DRAM.
+// row. Of 32 lanes 26 (R = 1, 3) load anything. Registers for the sums: 12, 28, 60, 124 a thread; 10, 6, 4, 3 blocks an SM
+// (R = 3: its rings leave room for 6; registers would for 7). Ring: 8 rows of 512 B a warp, 16 for R = 3 and 15, of which all
+// but one are on their way: 114, 146, 56, 90 KiB an SM, where 23 cover the latency of the DRAM.
 //
 // What was tried on an H200 with 8192 x 8192, as shares of the copy's bandwidth. First one change at a time, against strips of
 // 64 rows (R = 1, 3) or 96 (7, 15) by 120 columns (R = 1, 3), 112 (7) or 96 (15), a ring of 8 rows, plain stores:
@@ -42,7 +42,8 @@
 //     112     32      8   st.cs    0.855  0.847
 //     112     24      8   st.cs    0.862  0.844
 //     112     32     16   st.cs    0.856  0.845
-//      96     32      8   st.cs    0.862  0.856   as it is
+//      96     32      8   st.cs    0.862  0.856
+//      96   24, 32    8, 16   st.cs   0.878  0.856   as it is, in a later run; 0.871 and 0.850 recorded
 // - Short strips and marked stores pay together: for R = 1 from 0.786 to 0.813 or 0.830 alone, and to 0.852 both.
 // - Whole pieces of 64 B in place of 7.5 (112 and 120 columns) change nothing; whole lines gain a little more than the same
 //   code differs by (0.835 and 0.840 for R = 3), although a warp then writes a fifth less beside the same halo.
