@@ -50,11 +50,7 @@ class _Checker:
         yield from checks.build(self.root.get("build"))
         yield from checks.build(below.get("build") if below is not None else None)
         yield from self._sustained()
-        profile = self.root.get("profile")
-        skipped = profile.get("skip") if isinstance(profile, Entries) else None
-        by_name = {row.name: row for row in rows if row.name is not None}
-        for item in skipped.items if isinstance(skipped, Items) else ():
-            yield from _names_variant(item, by_name)
+        yield from self._left_out(rows)
 
     # -- the problem
 
@@ -175,6 +171,13 @@ class _Checker:
                 )
 
     # -- the whole
+
+    def _left_out(self, rows: Iterable[Row]) -> Iterator[Issue]:
+        profile = self.root.get("profile")
+        names = profile.get("skip") if isinstance(profile, Entries) else None
+        by_name = {row.name: row for row in rows if row.name is not None}
+        for item in names.items if isinstance(names, Items) else ():
+            yield from _names_variant(item, by_name)
 
     def _baseline(self, rows: list[Row]) -> Iterator[Issue]:
         node = self.root.get("baseline")

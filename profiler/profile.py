@@ -74,6 +74,12 @@ def profile_stage(run: Run) -> None:
     """Profile every living variant at every size; write ``metrics`` (of ncu), ``stalls``, ``source`` and ``rules``."""
     pairs = pairs_of(run)
     ncu = run.toolchain.ncu
+    _collect_or_say_why(run, ncu, pairs)
+    if left_out := [variant.name for variant in run.alive() if variant.name in run.experiment.profile.skip]:
+        run.note("profile", {**run.dir.manifest["profile"], "skip": left_out})  # the reason that their rows give
+
+
+def _collect_or_say_why(run: Run, ncu: Tool | None, pairs: Sequence[Pair]) -> None:
     if not pairs:
         run.note("profile", {"outcome": "nothing_to_profile"})
     elif run.gpu is None:
@@ -88,13 +94,18 @@ def profile_stage(run: Run) -> None:
         _profile(run, ncu, pairs)
 
 
-def pairs_of(run: Run) -> list[Pair]:
-    """Return the (variant, size key) to profile, in the order of the file."""
+def living_pairs(run: Run) -> list[Pair]:
+    """Return the (variant, size key) that can be launched, in the order of the file."""
     skipped: Mapping[str, Any] = run.dir.manifest.get("skips", {})
-    left_out = run.experiment.profile.skip
-    living = [variant.name for variant in run.alive() if variant.kind != "command" and variant.name not in left_out]
-    chosen = [size_key(dims) for dims in run.experiment.profile.sizes] or list(run.experiment.size_keys)
-    return [(name, size) for name in living for size in chosen if size not in skipped.get(name, {})]
+    living = [variant.name for variant in run.alive() if variant.kind != "command"]
+    return [(name, size) for name in living for size in run.experiment.size_keys if size not in skipped.get(name, {})]
+
+
+def pairs_of(run: Run) -> list[Pair]:
+    """Return those of them to profile: at the sizes of ``profile.sizes``, and without the variants of its ``skip``."""
+    wanted = run.experiment.profile
+    chosen = {size_key(dims) for dims in wanted.sizes} or set(run.experiment.size_keys)
+    return [(name, size) for name, size in living_pairs(run) if size in chosen and name not in wanted.skip]
 
 
 def prefetch_metric_names(run: Run) -> None:
@@ -113,8 +124,6 @@ def plan_for(run: Run, ncu: Tool) -> Plan:
 
 
 def _profile(run: Run, ncu: Tool, pairs: Sequence[Pair]) -> None:
-    if run.experiment.profile.skip:
-        run.remark(f"Timed, but not profiled, as the experiment says: {', '.join(run.experiment.profile.skip)}.")
     plan = plan_for(run, ncu)
     collected = {"metrics": plan.metrics, "extra": plan.extra, **_options_of(plan.options)}
     keys = profile_cache.keys(run, pairs, collected)

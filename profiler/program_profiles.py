@@ -42,7 +42,7 @@ def profile_programs(run: Run) -> None:
     if run.gpu is None or ncu is None:
         why = run.toolchain.why_missing("ncu") or "ncu was not found" if ncu is None else "there is no GPU here"
         known = note.get("outcome") not in (None, "nothing_to_profile")
-        run.note("profile", note if known else {"outcome": "no_ncu", "reason": without_folders(why)})
+        run.note("profile", note if known else {**note, "outcome": "no_ncu", "reason": without_folders(why)})
         write(run, [pair for _, pair in pairs], [], rows_of_reason([pair for _, pair in pairs], "not_collected"))
         return
     if (reason := _NO_COUNTERS.get(str(note.get("outcome")))) is not None:

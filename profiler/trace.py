@@ -29,7 +29,7 @@ from profiler.nsys_command import Trouble, profile_argv, trouble
 from profiler.parse import kineto
 from profiler.parse.folders import without_folders
 from profiler.parse.span_ranges import cut
-from profiler.profile import pairs_of
+from profiler.profile import living_pairs
 from profiler.profile_cache import Pair
 from profiler.run import Run
 from profiler.toolchain import Tool
@@ -62,7 +62,7 @@ class Traced:
 
 def trace_stage(run: Run) -> None:
     """Trace every living variant at every size; write ``spans`` and the findings that they prove."""
-    pairs = pairs_of(run)
+    pairs = living_pairs(run)
     if not pairs:
         run.note("trace", {"outcome": "nothing_to_trace", "reason": "no variant is left to trace"})
         return

@@ -2,7 +2,8 @@
 
 A table stands between ``<!-- table: KIND NAME... -->`` and ``<!-- end -->``. Kinds: ``best`` (for each experiment and
 size the fastest rung of ours beside copy and library), ``shares`` (of copy, rungs by sizes), ``rungs`` (every rung of a
-matrix product with its ratios, pipe, clock and registers).
+matrix product with its ratios, pipe, clock and registers). The last two are of one experiment. What a recording lacks
+is an empty cell; an experiment without one leaves no row.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from profiler.rundir import RunDir  # noqa: E402
 
 RECORDED = ROOT / "experiments" / "recorded" / "h200"
 DOCUMENT = ROOT / "docs" / "kernels.md"
-TABLE = re.compile(r"(<!-- table: (\w+) ([\w ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+BEGIN = "<!-- table:"
+TABLE = re.compile(rf"({BEGIN} (\w+) ([\w ]+) -->\n)((?:(?!{BEGIN}).)*?)(<!-- end -->)", re.DOTALL)
 
 
 @cache
@@ -67,7 +69,7 @@ def best(names: Sequence[str]) -> str:
                         library,
                     ]
                 )
-    head = ["experiment", "contract", "size", "best rung", "time", "rate", "of copy or reading", "faster than"]
+    head = ["experiment", "contract", "size", "best rung", "time", "rate", "of copy or reading", "others take"]
     return table(head, lines, text=(0, 1, 2, 3, 7))
 
 
@@ -116,13 +118,17 @@ KINDS: dict[str, Callable[[Sequence[str]], str]] = {"best": best, "shares": shar
 
 
 def filled(text: str) -> str:
-    """Return the document with its tables made anew."""
+    """Return the document with its tables made anew; ``ValueError`` for two comments that are not a table's."""
 
     def made(found: re.Match[str]) -> str:
         names = found[3].split()
+        if found[2] not in KINDS or (found[2] != "best" and len(names) != 1):
+            raise ValueError(f"no table: {found[1].strip()}")
         recorded = any((RECORDED / name).is_dir() for name in names)
         return found[1] + (KINDS[found[2]](names) if recorded else "Not recorded yet.\n") + found[5]
 
+    if len(TABLE.findall(text)) != text.count(BEGIN):
+        raise ValueError(f"a table is not closed, or begins otherwise than {BEGIN} KIND NAME... -->")
     return TABLE.sub(made, text)
 
 
@@ -131,7 +137,11 @@ def main() -> int:
     if not TABLE.search(text):
         print(f"{DOCUMENT.name} has no table to fill")
         return 1
-    wanted = filled(text)
+    try:
+        wanted = filled(text)
+    except ValueError as error:
+        print(f"{DOCUMENT.name}: {error}")
+        return 1
     if "--check" in sys.argv[1:]:
         print("docs/kernels.md is current" if wanted == text else "docs/kernels.md: run scripts/kernel_tables.py")
         return 0 if wanted == text else 1

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from profile_overhead import open_run  # noqa: E402
 
 from profiler import process, trace  # noqa: E402
-from profiler.profile import pairs_of  # noqa: E402
+from profiler.profile import living_pairs  # noqa: E402
 from profiler.profile_cache import Pair  # noqa: E402
 from profiler.run import Run  # noqa: E402
 
@@ -40,7 +40,7 @@ def main() -> int:
     if nsys is None:
         print(run.toolchain.why_missing("nsys"))
         return 3
-    pairs = pairs_of(run)
+    pairs = living_pairs(run)
     alone, traced = [], []
     for index in range(chosen.pairs):
         alone.append(untraced(run, pairs))

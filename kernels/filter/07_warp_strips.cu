@@ -15,12 +15,12 @@
 //   time, both at their beginning or both at their end, so that one of them finds these in L2, however short the strips.
 //
 // - R = 1 and 3 write whole lines of 128 bytes: 96 columns a warp, though 120 would fit, so that no two warps, at different
-//   times, write parts of one. Strips of 24 (R = 1) or 32 rows (3) and st.cs go with it.
+//   times, write parts of one. Short strips, of 24 and 32 rows, and st.cs go with it, and for R = 3 a ring of 16 rows.
 //
 // Tile arithmetic: 4 warps a block, 128 columns a warp, of which 96 (R = 1, 3, 15) or 112 (7) are written: 384 or 448 B of a
-// row. Of 32 lanes 26 (R = 1, 3) load anything. Registers for the sums: 12, 28, 60, 124 a thread; 10, 6, 4, 3 blocks an SM.
-// Ring: 8 rows of 512 B a warp, 16 for R = 3 and 15, of which all but one are on their way: 114, 146, 56, 90 KiB an SM, where
-// 23 cover the latency of the DRAM.
+// row. Of 32 lanes 26 (R = 1, 3) load anything. Registers for the sums: 12, 28, 60, 124 a thread; 10, 6, 4, 3 blocks an SM
+// (R = 3: its rings leave room for 6; registers would for 7). Ring: 8 rows of 512 B a warp, 16 for R = 3 and 15, of which all
+// but one are on their way: 114, 146, 56, 90 KiB an SM, where 23 cover the latency of the DRAM.
 //
 // What was tried on an H200 with 8192 x 8192, as shares of the copy's bandwidth. First one change at a time, against strips of
 // 64 rows (R = 1, 3) or 96 (7, 15) by 120 columns (R = 1, 3), 112 (7) or 96 (15), a ring of 8 rows, plain stores:

@@ -20,7 +20,7 @@
 // Lost     In two later runs, at 16384^2: this 94.4 and 94.1 %; GROUP 1, 3 and 4 94.5, 94.5 and 94.0 %; two blocks of 4 x 4 a
 //          thread 94.3 %; tiles of 128 x 64 94.2 %, of 64 x 128 94.7 %; four and three blocks a multiprocessor in place of
 //          six, so less on its way, 94.3 and 94.0 %; st.global.cs 94.3 %; Triton 93.9 %. All within what the same code
-//          differs by. A copy has 16 bytes a thread and no barrier, and that is the 5 % that are left.
+//          differs by: none of it is the 5 % that a copy has more. What that may be, is in docs/kernels.md.
 // Sizes    any M, N >= 1; where M or N is no multiple of 4, the same tile with 4-byte accesses.
 #ifndef PAST_L1
 #define PAST_L1 0

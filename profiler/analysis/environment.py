@@ -9,7 +9,7 @@ from typing import Any
 
 from profiler.analysis import formatting
 from profiler.analysis.own_times import METHOD_WORDS as OWN_WORDS
-from profiler.analysis.rundata import WHY_TEXT, RunData
+from profiler.analysis.rundata import LEFT_OUT, WHY_TEXT, RunData
 from profiler.analysis.taken_over import reused_text
 from profiler.controls import parse_row_name
 
@@ -243,7 +243,11 @@ def gaps(data: RunData) -> tuple[Gap, ...]:
             failed.setdefault(key, []).append(formatting.short(str(row["name"]), 60))
     found = [Gap(what, _where(names, data), why) for (what, why), names in failed.items()]
     profile = data.manifest.get("profile") or {}
-    if profile.get("outcome") not in (None, "ok", "done", "collected"):
+    left_out = [str(name) for name in profile.get("skip") or ()]
+    if left_out:
+        found.append(Gap("counters", _where(left_out, data), LEFT_OUT))
+    fine = ("ok", "done", "collected", *(["nothing_to_profile"] if left_out else []))
+    if profile.get("outcome") not in (None, *fine):
         found.append(
             Gap(
                 "counters",

@@ -32,6 +32,8 @@ WHY_TEXT: Mapping[str, str] = {
     "not_applicable": "does not apply to this kernel",
     "failed": "the profiler gave no value for this kernel",
 }
+#: Of a variant that ``profile.skip`` names.
+LEFT_OUT = "left out of the profile by the experiment (profile.skip)"
 #: Methods whose samples no event times rank with: each is asked for by name.
 APART = frozenset({"sustained", "trace", "printed"})
 _STATIC_ORIGINS = frozenset({"ptxas", "sass"})
@@ -294,6 +296,8 @@ class RunData:
         if row is not None and row["status"] == "profile_failed":
             return "failed"
         profile = self.manifest.get("profile") or {}
+        if name in profile.get("skip", ()):
+            return LEFT_OUT
         return str(profile.get("reason") or "not_collected")
 
     @cached_property

@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from profiler import frames, profile, profile_cache
+from profiler.analysis.environment import gaps
+from profiler.analysis.kernels import no_counters
+from profiler.analysis.ladder import ladder_rows
+from profiler.analysis.rundata import LEFT_OUT, RunData
 from profiler.metrics import HEADLINE, METRICS, base_name, requests
 from profiler.model import ProfileOptions
 from profiler.ncu_command import DOMAIN, range_name
@@ -309,6 +313,50 @@ def test_nothing_to_profile(bench: Callable[..., Bench]) -> None:
     profile.profile_stage(b.run)
     assert b.note["outcome"] == "nothing_to_profile"
     assert b.profiled() == []
+
+
+def leave_out(b: Bench, *names: str) -> None:
+    wanted = dataclasses.replace(b.run.experiment.profile, skip=names)
+    b.run.experiment = dataclasses.replace(b.run.experiment, profile=wanted)
+
+
+def test_what_the_experiment_leaves_out_says_so_in_its_row(bench: Callable[..., Bench]) -> None:
+    b = bench("a", "b", "c")
+    leave_out(b, "a", "c")
+    b.run.fail({"c": ("crashed", "no")})  # this one has another reason
+    b.reads(["kl.0000"])
+    profile.profile_stage(b.run)
+    assert b.profiled() == [[f"kernel-ladder@{range_name(0)}/"]]
+    assert (b.value("a", "registers"), b.value("b", "registers")) == ([], [1])
+    assert (b.note["outcome"], b.note["skip"]) == ("ok", ["a"])
+    data = RunData.load(b.run.dir)
+    assert no_counters(data, "a") == data.total("a", SIZE, "instructions").why_text == LEFT_OUT
+    assert no_counters(data, "b") == "not_collected"
+    assert {row.variant: row.limit.text == LEFT_OUT for row in ladder_rows(data)} == {"a": True, "b": False, "c": False}
+    assert [(gap.where, gap.why) for gap in gaps(data) if gap.what == "counters"] == [("a", LEFT_OUT)]
+
+
+def test_all_may_be_left_out(bench: Callable[..., Bench]) -> None:
+    b = bench("a")
+    leave_out(b, "a")
+    profile.profile_stage(b.run)
+    assert b.profiled() == []
+    assert b.note == {"outcome": "nothing_to_profile", "skip": ["a"]}
+    data = RunData.load(b.run.dir)
+    assert no_counters(data, "a") == LEFT_OUT
+    assert [gap.why for gap in gaps(data) if gap.what == "counters"] == [LEFT_OUT]
+
+
+def test_what_is_left_out_is_known_without_a_profiler(bench: Callable[..., Bench]) -> None:
+    b = bench("a", "b")
+    leave_out(b, "a")
+    b.run.toolchain = Toolchain()
+    profile.profile_stage(b.run)
+    assert (b.note["outcome"], b.note["skip"]) == ("no_ncu", ["a"])
+    data = RunData.load(b.run.dir)
+    assert no_counters(data, "a") == LEFT_OUT
+    assert "ncu" in no_counters(data, "b")
+    assert len([gap for gap in gaps(data) if gap.what == "counters"]) == 2
 
 
 def test_no_path_of_this_machine_stays_in_the_frames(

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from profiler import gpu, pipeline, toolchain
+from profiler.analysis.kernels import no_counters
+from profiler.analysis.rundata import LEFT_OUT, RunData
 from profiler.cli import run_experiment
 from profiler.rundir import RunDir
 from tests.fakes import with_gpu
@@ -309,6 +311,20 @@ def test_a_program_is_profiled_in_a_process_of_its_own(project: Project) -> None
     assert own[0][-4:] == ["python", "program.py", "fine", "64"]
     whys = run.frame("metrics")
     assert set(whys[whys["variant"] == "theirs"]["why"]) == {"failed"}
+
+
+def test_a_program_that_is_left_out_of_the_profile_has_its_time_and_says_so(project: Project) -> None:
+    traced(project, four_launches)
+    calls = project.tools / "ncu-calls"
+    project.told("ncu", FAKE_NCU="no_kernels", FAKE_NCU_CALLS=calls)
+    code, document, _, run = project.run(TRACES, "--only", "theirs", head=HEAD + "profile: {skip: [theirs]}\n")
+    (theirs,) = document["variants"]
+    assert (code, theirs["status"]) == (0, "ok")
+    assert row_of(document)["own_time_ns"] == pytest.approx(5_000)
+    started = [json.loads(line) for line in calls.read_text().splitlines()] if calls.is_file() else []
+    assert not [words for words in started if "program.py" in words]
+    assert run.manifest["profile"] == {"outcome": "nothing_to_profile", "skip": ["theirs"]}
+    assert no_counters(RunData.load(run), "theirs") == LEFT_OUT
 
 
 def test_a_program_that_nsys_says_has_failed_has_no_time(project: Project) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -79,7 +80,10 @@ Start = Callable[..., tuple[Run, list[str], list[dict[str, Any]]]]
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: Path) -> Start:
     """Run the stage; ``cupti`` is what the program says where there is no nsys."""
 
-    def run_stage(mode: str | None, *, timeout_s: float = 20.0, cupti: dict[str, Any] | None = None, **env: Any) -> Any:
+    def run_stage(
+        mode: str | None, *, timeout_s: float = 20.0, cupti: dict[str, Any] | None = None, skip: tuple[str, ...] = (),
+        **env: Any,
+    ) -> Any:  # fmt: skip
         tools = tmp_path / "tools"
         tools.mkdir()
         nsys = Path(shutil.copy(FAKE, tools / "nsys"))
@@ -99,6 +103,8 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: Path) -> Star
         said: list[str] = []
         run = make_run(tmp_path, "a", "b", timeout_s=timeout_s, said=said)
         run.gpu = GPU
+        options = dataclasses.replace(run.experiment.profile, skip=skip)
+        run.experiment = dataclasses.replace(run.experiment, profile=options)
         missing = (("nsys", "nsys was not found; install Nsight Systems and put nsys on PATH"),)
         run.toolchain = Toolchain(nsys=Tool(nsys, "2025.3.2")) if mode else Toolchain(missing=missing)
         trace.trace_stage(run)
@@ -110,6 +116,11 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: Path) -> Star
 
 def spans(run: Run) -> list[dict[str, Any]]:
     return frames.rows_of(run.dir.frame("spans"))
+
+
+def test_what_the_profile_leaves_out_is_traced(start: Start) -> None:
+    run, _, _ = start("report", skip=("a",))
+    assert {row["variant"] for row in spans(run)} == {"a", "b"}
 
 
 def test_a_trace_becomes_spans_of_the_variants(start: Start) -> None:

@@ -103,8 +103,10 @@ def test_the_largest_are_found(topk: Path, kind: str) -> None:
         ("shared.bar, smallest));", "shared.bar, smallest + 0x2000000));", (1, 65537, 2)),
         ("(topk::key_of(own[j]) >= key", "(topk::key_of(own[j]) > key", (1, 20001, 300)),
         ("mask &= ~(1u << i);", "mask &= ~0u;", (5, 5003, 17)),
+        ("q * 4 * kThreads < left);", "q * 4 * kThreads <= left);", (1, 20000, 17)),
+        ("if (there > 0) prefetch_l2(", "prefetch_l2(", (2, 8192, 17)),
     ],
-    ids=["bar_too_high", "too_many_dropped", "behind_the_end"],
+    ids=["bar_too_high", "too_many_dropped", "behind_the_end", "read_behind_the_end", "asked_behind_the_end"],
 )
 def test_a_mistake_in_topk_is_seen(tmp_path: Path, old: str, new: str, rows: tuple[int, int, int]) -> None:
     def planted(text: str) -> str:

@@ -126,6 +126,24 @@ def test_a_mistake_is_seen(tmp_path: Path, kernel: str, text: str, instead: str)
     assert 1 in results
 
 
+#: The last warp is held up in each step, between its first and its second reads of a stage.
+LATE = "if (k == 1 && warp == kWarps - 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));\n"
+MEETING = "if (k % kMeetEvery == 0) __syncthreads();"
+
+
+@pytest.mark.parametrize("flags", [(), ("-DGEMM_LAYOUT_NT", "-DSTAGES=3")])  # of two, none can be filled too early
+@pytest.mark.parametrize("meet", [True, False])
+def test_a_stage_is_not_filled_while_a_late_warp_reads_it(tmp_path: Path, meet: bool, flags: tuple[str, ...]) -> None:
+    """Copies are done at once here, so what is ordered too early is seen: only the meeting keeps it from that."""
+
+    def change(source: str) -> str:
+        assert source.count(MEETING) == 1
+        return source.replace(MEETING, (MEETING if meet else "") + LATE)
+
+    program = compiled(tmp_path, IN_STEP, *flags, change=change)
+    assert ran(program, (128, 256, 288))[0] == (0 if meet else 1)
+
+
 # ---- banks of shared memory ----
 
 

@@ -162,19 +162,6 @@ inline uint32_t __match_all_sync(uint32_t lanes, uint32_t value, int *same) {
         if ((lanes >> l & 1) != 0 && words[l] != value) *same = 0;
     return *same ? lanes : 0;
 }
-inline uint32_t __reduce_add_sync(uint32_t lanes, uint32_t value) {
-    const uint64_t *words = emu::exchanged(lanes, value);
-    uint32_t sum = 0;
-    for (int l = 0; l < 32; ++l) sum += (lanes >> l & 1) != 0 ? static_cast<uint32_t>(words[l]) : 0;
-    return sum;
-}
-inline uint32_t __reduce_max_sync(uint32_t lanes, uint32_t value) {
-    const uint64_t *words = emu::exchanged(lanes, value);
-    uint32_t most = 0;
-    for (int l = 0; l < 32; ++l)
-        if ((lanes >> l & 1) != 0) most = max(most, static_cast<uint32_t>(words[l]));
-    return most;
-}
 inline unsigned atomicAdd(unsigned *to, unsigned value) {
     emu::yield();
     return (*to += value) - value;
@@ -204,7 +191,11 @@ inline void prefetch_l2(const float *from, unsigned bytes) {
     if (begin < emu::readable || begin + bytes > emu::readable_end) emu::fail("a prefetch from outside of x");
 }
 inline void load_quad_if(float (&to)[16], int at, const float *from, bool wanted) {
-    if (wanted) std::memcpy(to + at, from, 16);
+    if (!wanted) return;
+    const char *begin = reinterpret_cast<const char *>(from);
+    if (reinterpret_cast<uintptr_t>(begin) % 16 != 0) emu::fail("a load that is not aligned");
+    if (begin < emu::readable || begin + 16 > emu::readable_end) emu::fail("a load from outside of x");
+    std::memcpy(to + at, from, 16);
 }
 
 namespace ladder {

@@ -9,6 +9,7 @@ import pytest
 from gpu_less_run import make_run
 
 from profiler import replay
+from profiler.analysis.rundata import LEFT_OUT, RunData
 from profiler.errors import LadderError
 from profiler.pipeline import finish
 from profiler.rundir import RunDir
@@ -140,3 +141,10 @@ def test_a_recorded_timeline_is_lent_with_how_it_was_taken(tmp_path: Path) -> No
     replay.replay(run, recorded)
     assert list(run.dir.frame("spans")["variant"]) == ["good"]
     assert run.dir.manifest["trace"]["route"] == "nsys"
+
+
+def test_what_the_recording_left_out_of_its_profile_still_says_so(tmp_path: Path) -> None:
+    run, recorded = make_run(tmp_path, "good"), recording(tmp_path, [recorded_row("good")])
+    recorded.manifest["profile"] = {"outcome": "ok", "skip": ["good"]}
+    replay.replay(run, recorded)
+    assert RunData.load(run.dir).profile_why("good") == LEFT_OUT

@@ -11,7 +11,7 @@ from gpu_less_run import CHECK_SIZE, SIZE, fake_session, make_run
 
 from profiler import data_files, frames
 from profiler.experiment import check_text, load_experiment, parse_experiment
-from profiler.profile import pairs_of
+from profiler.profile import living_pairs, pairs_of
 from profiler.run import Run
 from profiler.verify import SEED_AFTER, SEED_BEFORE, check_jobs, run_checks
 
@@ -99,6 +99,7 @@ def test_only_the_chosen_sizes_are_profiled(tmp_path: Path) -> None:
     profile = dataclasses.replace(run.experiment.profile, sizes=(other,))
     run.experiment = dataclasses.replace(run.experiment, profile=profile)
     assert pairs_of(run) == [("a", "M=64,N=64,K=128"), ("b", "M=64,N=64,K=128")]
+    assert len(living_pairs(run)) == 4  # which are traced
 
 
 def test_a_variant_that_is_left_out_is_not_profiled(tmp_path: Path) -> None:
@@ -106,6 +107,7 @@ def test_a_variant_that_is_left_out_is_not_profiled(tmp_path: Path) -> None:
     profile = dataclasses.replace(run.experiment.profile, skip=("a",))
     run.experiment = dataclasses.replace(run.experiment, profile=profile)
     assert [name for name, _ in pairs_of(run)] == ["b"]
+    assert [name for name, _ in living_pairs(run)] == ["a", "b"]
 
 
 def test_a_variant_that_is_left_out_must_be_there() -> None:
