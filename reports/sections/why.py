@@ -46,7 +46,7 @@ def build(data: RunData, steps: Sequence[Step], sides: Sequence[Side], rows: Seq
     here = [step for step in steps if step.decomposition.after.size == size]
     best = _fastest(rows, size)
     return {
-        "figure": why_figure(steps if explained else (), data.sizes, _first(here, best)),
+        "figure": why_figure(steps if explained else (), data.sizes, _first(here, best), size),
         "why": _why(data, steps, str(profile.get("reason") or "")),
         "hint": str(profile.get("hint") or "") if not explained else "",
         "size": formatting.size(size),
