@@ -383,5 +383,6 @@ def _nothing_measured(data: RunData) -> str:
     stage = (data.manifest.get("stages") or {}).get("time") or {}
     reason = stage.get("reason") or ("there is no GPU here" if not (data.manifest.get("gpu") or {}).get("name") else "")
     built = sum(1 for row in data.variants if data.static(str(row["name"]), "ptxas.registers").value is not None)
-    tail = f" {built} of {len(data.variants)} variants were analysed from their binaries." if built else ""
+    verb = "was analysed from its binary" if built == 1 else "were analysed from their binaries"
+    tail = f" {built} of {len(data.variants)} variants {verb}." if built else ""
     return f"Nothing was timed{f': {reason}' if reason else ''}.{tail}"
