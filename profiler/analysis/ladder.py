@@ -363,7 +363,8 @@ def verdict_lines(data: RunData, rows: Sequence[LadderRow]) -> list[str]:
     if failed and len({status for _, status in failed}) == 1 and len(failed) == len(data.variants):
         reasons = {str(row["reason"] or "") for row in data.variants}
         why = f": {reasons.pop()}" if len(reasons) == 1 and any(reasons) else ""
-        lines.append(f"All {len(failed)} variants: {formatting.status(failed[0][1])}{why}.")
+        whole = f"All {len(failed)} variants" if len(failed) > 1 else _name(failed[0][0])
+        lines.append(f"{whole}: {formatting.status(failed[0][1])}{why}.")
     elif failed:
         names = formatting.listed(f"{_name(name)} ({formatting.status(status)})" for name, status in failed)
         lines.append(f"{len(failed)} of {len(data.variants)} variants {_has(failed)} no result: {names}.")
