@@ -90,6 +90,8 @@ def _roofline_view(
     slopes = [r for r in roofs if r.family == "memory"]
     top = max((roof.value for roof in flats), default=10 ** y_range[1])
     labels_of = _roof_labels(roofs)
+    frame = _Frame(x_range, y_range)
+    spots = [Box(x - 10, y - 10, x + 10, y + 10) for x, y in map(frame.point, points)]
     drawn: list[tuple[float, float, float, float]] = []
     written: list[_Label] = []
     for index, roof in enumerate(_merged(slopes) if view == "all" else slopes):
@@ -97,8 +99,9 @@ def _roofline_view(
         label = _counter_label(roof) if view == "all" else labels_of.get(roof, "")
         (x, to_x), (y, to_y) = slope = _slope(roof, x_range, y_range, top)
         drawn.append((x, y, to_x, to_y))
-        written += _roof_line(figure, tags, roof, slope, colour, label, x_range, sloped=True,
-                              shift=0.13 * index if view == "all" else 0.0)  # fmt: skip
+        written += _roof_line(figure, tags, roof, slope, colour, label, frame, sloped=True,
+                              shift=0.13 * index if view == "all" else 0.0,
+                              clear=[*spots, *(frame.box(other) for other in written)])  # fmt: skip
     steepest = max((roof.value for roof in slopes if roof.origin == "counter"), default=0.0) or max(
         (roof.value for roof in slopes), default=0.0
     )
@@ -108,7 +111,7 @@ def _roofline_view(
         label, under = labels_of.get(roof, ""), _label_under(roof, flats, labels_of)
         drawn.append((xs[0], roof.value, xs[1], roof.value))
         written += _roof_line(
-            figure, tags, roof, (xs, [roof.value, roof.value]), "@ink2", label, x_range, sloped=False, under=under
+            figure, tags, roof, (xs, [roof.value, roof.value]), "@ink2", label, frame, sloped=False, under=under
         )
     for key in dict.fromkeys(point.level for point in points):
         mine = [point for point in points if point.level == key]
@@ -128,11 +131,11 @@ def _roofline_view(
             if arrow.dtype == dtype and arrow.level == view:
                 _arrow(figure, tags, arrow.before, arrow.after)
         arrows = [arrow for arrow in line.arrows if arrow.dtype == dtype and arrow.level == view]
-        _names(figure, tags, points, x_range, y_range, arrows=arrows, roofs=drawn, labels=written)
+        _names(figure, tags, points, frame, arrows=arrows, roofs=drawn, labels=written)
     else:
         _level_keys(figure, tags, points, labels)
         leftmost = {p.variant: p for p in sorted(points, key=lambda p: -(p.intensity or 0))}
-        _names(figure, tags, list(leftmost.values()), x_range, y_range, dots=points, roofs=drawn, labels=written)
+        _names(figure, tags, list(leftmost.values()), frame, dots=points, roofs=drawn, labels=written)
     ticks = _ticks(y_range)
     y_axis = {
         "range": list(y_range),
@@ -227,13 +230,14 @@ def _roof_line(
     line: tuple[list[float], list[float]],
     colour: str,
     label: str,
-    x_range: tuple[float, float],
+    frame: _Frame,
     *,
     sloped: bool,
     under: bool | None = None,
     shift: float = 0.0,
+    clear: Sequence[Box] = (),
 ) -> list[_Label]:
-    """One roof, and where its label stands; without one where a neighbour's names it."""
+    """One roof, and where its label stands, off ``clear`` if it slopes; none where a neighbour's names the roof."""
     xs, ys = line
     if xs[0] >= xs[1]:
         return []
@@ -253,18 +257,25 @@ def _roof_line(
     counter = roof.origin == "counter"
     below = not counter if under is None else under
     width = 6.4 * len(label) + 4
-    flat_px = (math.log10(xs[1]) - math.log10(xs[0])) / (x_range[1] - x_range[0]) * _PLOT[0]
+    flat_px = (math.log10(xs[1]) - math.log10(xs[0])) * frame.per_x
     left = sloped or (not counter and 0.92 * flat_px > width)  # else it would be cut off at the chart's end
-    at = (0.04 if counter else 0.08) + shift if left else 1.0
-    x = math.log10(xs[0]) + at * (math.log10(xs[1]) - math.log10(xs[0]))
-    y = math.log10(ys[0]) + at * (math.log10(ys[1]) - math.log10(ys[0]))
     aside = 14 if sloped and below else 0
+    first = (0.04 if counter else 0.08) + shift if left else 1.0
+    tried = [
+        _Label(
+            math.log10(xs[0]) + at * (math.log10(xs[1]) - math.log10(xs[0])),
+            math.log10(ys[0]) + at * (math.log10(ys[1]) - math.log10(ys[0])),
+            left, below, aside, width,
+        )
+        for at in ([first + 0.04 * i for i in range(16)] if sloped else [first])
+    ]  # fmt: skip
+    place = min(tried, key=lambda one: sum(frame.box(one).overlap(box) for box in clear))
     figure.annotate(
-        tags, x=x, y=y, text=label, showarrow=False, xanchor="left" if left else "right",
+        tags, x=place.x, y=place.y, text=label, showarrow=False, xanchor="left" if left else "right",
         yanchor="top" if below else "bottom", yshift=-4 if below else 2, xshift=aside,
         font={"size": 11, "color": colour}, name="roof", **({"bgcolor": "@paper-veil"} if sloped else {}),
     )  # fmt: skip
-    return [_Label(x, y, left, below, aside, width)]
+    return [place]
 
 
 @dataclass(frozen=True)
@@ -278,11 +289,34 @@ class _Label:
     aside: float
     width: float
 
-    def box(self, x: float, y: float) -> Box:
-        """Return what the text covers when the point is at these pixels."""
-        start = x + self.aside - (0 if self.left else self.width)
-        bottom = y - 20 if self.below else y + 1
-        return Box(start, bottom, start + self.width, bottom + 19)
+
+@dataclass(frozen=True)
+class _Frame:
+    """The ranges of the axes (logarithms), and where things stand in pixels of a wide page."""
+
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+
+    @property
+    def per_x(self) -> float:
+        """Pixels of a decade of intensity."""
+        return _PLOT[0] / (self.x_range[1] - self.x_range[0])
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Return the pixels of a point given by its logarithms."""
+        per_y = _PLOT[1] / (self.y_range[1] - self.y_range[0])
+        return (x - self.x_range[0]) * self.per_x, (y - self.y_range[0]) * per_y
+
+    def point(self, point: Point) -> tuple[float, float]:
+        """Return the pixels of a dot."""
+        return self.at(math.log10(point.intensity or 1), math.log10(point.performance or 1))
+
+    def box(self, label: _Label) -> Box:
+        """Return what a roof's label covers."""
+        x, y = self.at(label.x, label.y)
+        start = x + label.aside - (0 if label.left else label.width)
+        bottom = y - 20 if label.below else y + 1
+        return Box(start, bottom, start + label.width, bottom + 19)
 
 
 def _arrow(figure: Figure, tags: Tags, before: Point, after: Point) -> None:
@@ -298,8 +332,7 @@ def _names(
     figure: Figure,
     tags: Tags,
     points: Sequence[Point],
-    x_range: tuple[float, float],
-    y_range: tuple[float, float],
+    frame: _Frame,
     *,
     dots: Sequence[Point] = (),
     arrows: Sequence[Arrow] = (),
@@ -307,24 +340,18 @@ def _names(
     labels: Sequence[_Label] = (),
 ) -> None:
     """Names beside their dots, clear of ``dots`` of other levels, of arrows, and of roofs with their labels."""
-    area = Box(0, 0, *_PLOT)
-    per_x, per_y = area.right / (x_range[1] - x_range[0]), area.top / (y_range[1] - y_range[0])
-
-    def at(intensity: float | None, performance: float | None) -> tuple[float, float]:
-        return (math.log10(intensity or 1) - x_range[0]) * per_x, (math.log10(performance or 1) - y_range[0]) * per_y
-
     lines = [
-        *((*at(a.before.intensity, a.before.performance), *at(a.after.intensity, a.after.performance)) for a in arrows),
-        *((*at(x, y), *at(to_x, to_y)) for x, y, to_x, to_y in roofs),
+        *((*frame.point(arrow.before), *frame.point(arrow.after)) for arrow in arrows),
+        *((*frame.at(*map(math.log10, roof[:2])), *frame.at(*map(math.log10, roof[2:]))) for roof in roofs),
     ]
     names = [short(point.variant, 24) for point in points]
     chosen = places(
-        [at(point.intensity, point.performance) for point in points],
+        [frame.point(point) for point in points],
         [7.2 * len(name) + 6 for name in names],
-        area,
+        Box(0, 0, *_PLOT),
         lines=lines,
-        taken=[label.box(*at(10**label.x, 10**label.y)) for label in labels],
-        others=[at(point.intensity, point.performance) for point in dots if point not in points],
+        taken=[frame.box(label) for label in labels],
+        others=[frame.point(point) for point in dots if point not in points],
     )
     for point, name, place in zip(points, names, chosen, strict=True):
         figure.annotate(
