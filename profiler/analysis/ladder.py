@@ -160,7 +160,7 @@ def _row(data: RunData, variant: Row, size: str, order: int, previous: str | Non
         previous=previous if step else None,
         sustained=median_interval(sustained) if sustained else None,
         sustained_ratio=ratio_interval(base_sustained, sustained) if sustained and base_sustained else None,
-        limit=limit_of(uses, _why_unknown(data, name)),
+        limit=limit_of(uses, _why_unknown(data, name, size)),
         uses=uses,
         check=_check(data, name, size),
         clock_mhz=middle(clocks) if clocks else None,
@@ -208,7 +208,9 @@ def _no_time(data: RunData, status: str, reason: str) -> str:
     return str(stage.get("reason") or "it was not timed")
 
 
-def _why_unknown(data: RunData, name: str) -> str:
+def _why_unknown(data: RunData, name: str, size: str) -> str:
+    if not data.launches(name, size) and any(data.launches(name, other) for other in data.sizes):
+        return "not profiled at this size"
     return Value(None, why=data.profile_why(name)).why_text
 
 

@@ -36,7 +36,7 @@ def lines(found: SelfCheck, run: str, code: Exit) -> list[str]:
     outcome = {
         Exit.OK: f"nothing shows that {goal}",
         Exit.SUSPECTED: f"{goal}: noisier than the rule takes it for",
-        Exit.BROKEN: "nothing of this run can be split: it takes 20 samples of a row in one process, measured in the run",
+        Exit.BROKEN: "nothing of this run can be split: it takes 20 samples of a row in one process, all measured",
     }
     return [*said, f"{outcome[code]} (exit {int(code)})"]
 

@@ -45,6 +45,8 @@ def test_charts_open_at_the_size_of_the_verdict(tmp_path: Path) -> None:
     data = RunData.load(profiled_at(tmp_path, FIRST))
     assert data.main_size == FIRST
     rows = ladder_rows(data)
+    unknown = {row.limit.text for row in rows if row.size != FIRST}
+    assert unknown == {"not profiled at this size"}
     assert chosen(ladder_figure(rows, data.sizes, data.main_size), "size") == FIRST
     assert chosen(ladder_figure(rows, data.sizes), "size") == LAST
 
