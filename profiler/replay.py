@@ -48,7 +48,9 @@ def replay(run: Run, recording: RunDir | None) -> None:
     no_match: dict[str, str] = {}
     lent: list[str] = []
     if recording is None:
-        no_match = {row["name"]: "no GPU here, and no recorded run of this experiment" for row in rows}
+        never = run.settings.replay == "never"
+        why = "--replay never" if never else "no recorded run of this experiment"
+        no_match = {row["name"]: f"no GPU here, and {why}" for row in rows}
     else:
         recorded = {row["name"]: row for row in frames.rows_of(recording.frame("variants"))}
         sizes = set(recording.manifest["problem"]["sizes"])

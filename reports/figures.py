@@ -69,6 +69,11 @@ def choice(key: str, label: str, options: Sequence[tuple[str, str]], value: str 
     return [Control(key, label, list(options), value or options[0][0])] if len(options) > 1 else []
 
 
+def first_of(sizes: Sequence[str], first: str) -> str:
+    """Return the size that a chart shows at first: the one that the verdict speaks of, else the last."""
+    return first if first in sizes else sizes[-1]
+
+
 def rate_scale(rows: Sequence[LadderRow]) -> tuple[float, str]:
     """Return the divisor and unit that suit the rates of a ladder."""
     unit = rows[0].rate_unit if rows else "FLOP/s"
@@ -79,8 +84,11 @@ def rate_scale(rows: Sequence[LadderRow]) -> tuple[float, str]:
     return 1.0, unit
 
 
-def ladder_figure(rows: Sequence[LadderRow], sizes: Sequence[str]) -> Figure | None:
-    """Return the bars of rate with their intervals, per size and contract; None when nothing was timed."""
+def ladder_figure(rows: Sequence[LadderRow], sizes: Sequence[str], first: str = "") -> Figure | None:
+    """Return the bars of rate with their intervals, per size and contract; None when nothing was timed.
+
+    ``first`` is the size shown at first, where it was timed.
+    """
     timed = [row for row in rows if row.rate is not None and row.time is not None]
     if not timed:
         return None
@@ -99,7 +107,7 @@ def ladder_figure(rows: Sequence[LadderRow], sizes: Sequence[str]) -> Figure | N
             shown = [r for r in timed if r.size == size and view in ("all", r.dtype)]
             _ladder_bars(figure, shown, dtypes, view, scale, unit)
     figure.controls = [
-        *choice("size", "Size", [(size, formatting.size(size)) for size in here], here[-1]),
+        *choice("size", "Size", [(size, formatting.size(size)) for size in here], first_of(here, first)),
         *(choice("contract", "Contract", [("all", "all"), *((d, d) for d in dtypes)]) if len(dtypes) > 1 else ()),
     ]
     return figure

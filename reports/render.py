@@ -165,7 +165,7 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
         ("Compiled for", str(manifest.get("arch") or "")),
         ("Profiler", f"Nsight Compute {tools['ncu']}" if data.foreign and tools.get("ncu") else ""),
         ("Tracer", f"Nsight Systems {tools['nsys']}" if data.foreign and tools.get("nsys") else ""),
-        ("Replayed" if recorded else "Taken", _utc(str(manifest.get("created") or ""))),
+        ("Replayed" if recorded and not data.foreign else "Taken", _utc(str(manifest.get("created") or ""))),
     ]
     return [(name, text) for name, text in facts if text]
 

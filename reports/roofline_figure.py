@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from profiler.analysis import formatting
 from profiler.analysis.roofline import LEVELS, Arrow, Point, Roof, Roofline
-from reports.figures import SERIES, SYMBOLS, Figure, Tags, choice
+from reports.figures import SERIES, SYMBOLS, Figure, Tags, choice, first_of
 from reports.formatting import plotly_text, short
 from reports.label_places import Box, places
 
@@ -18,9 +18,20 @@ _PLOT = (1110.0, 468.0)
 _ROOF_ORIGIN = {"counter": "by counters", "measured": "measured by a small kernel", "nominal": "nominal"}
 
 
-def roofline_figure(lines: Sequence[Roofline], sizes: Sequence[str], baselines: Collection[str]) -> Figure | None:
-    """Return the roofline with its choices of size, contract and level; None when no dot can be placed."""
-    drawn = [line for line in lines if any(_placed(point) for point in line.points)]
+def drawn_lines(lines: Sequence[Roofline]) -> list[Roofline]:
+    """Return the sizes that the chart shows: those with counters alone, where any has them."""
+    placed = [line for line in lines if any(_placed(point) for point in line.points)]
+    return [line for line in placed if not line.model] or placed
+
+
+def roofline_figure(
+    lines: Sequence[Roofline], sizes: Sequence[str], baselines: Collection[str], first: str = ""
+) -> Figure | None:
+    """Return the roofline with its choices of size, contract and level; None when no dot can be placed.
+
+    ``first`` is the size shown at first, where it is drawn.
+    """
+    drawn = drawn_lines(lines)
     if not drawn:
         return None
     figure = Figure("chart-roofline", "Roofline: performance against arithmetic intensity")
@@ -44,7 +55,7 @@ def roofline_figure(lines: Sequence[Roofline], sizes: Sequence[str], baselines: 
         options.append(("all", labels["all"]))
     shown = [line.size for line in drawn]
     figure.controls = [
-        *choice("size", "Size", [(s, formatting.size(s)) for s in sizes if s in shown], shown[-1]),
+        *choice("size", "Size", [(s, formatting.size(s)) for s in sizes if s in shown], first_of(shown, first)),
         *choice("contract", "Contract", [(d, d) for d in dtypes]),
         *choice("level", "Bytes counted at", options),
     ]
@@ -79,11 +90,18 @@ def _roofline_view(
     slopes = [r for r in roofs if r.family == "memory"]
     top = max((roof.value for roof in flats), default=10 ** y_range[1])
     labels_of = _roof_labels(roofs)
+    frame = _Frame(x_range, y_range)
+    spots = [Box(x - 10, y - 10, x + 10, y + 10) for x, y in map(frame.point, points)]
+    drawn: list[tuple[float, float, float, float]] = []
+    written: list[_Label] = []
     for index, roof in enumerate(_merged(slopes) if view == "all" else slopes):
         colour = LEVEL_STYLE[roof.key][0] if roof.key in LEVEL_STYLE and view == "all" else "@ink2"
         label = _counter_label(roof) if view == "all" else labels_of.get(roof, "")
-        _roof_line(figure, tags, roof, _slope(roof, x_range, y_range, top), colour, label, sloped=True,
-                   shift=0.13 * index if view == "all" else 0.0)  # fmt: skip
+        (x, to_x), (y, to_y) = slope = _slope(roof, x_range, y_range, top)
+        drawn.append((x, y, to_x, to_y))
+        written += _roof_line(figure, tags, roof, slope, colour, label, frame, sloped=True,
+                              shift=0.13 * index if view == "all" else 0.0,
+                              clear=[*spots, *(frame.box(other) for other in written)])  # fmt: skip
     steepest = max((roof.value for roof in slopes if roof.origin == "counter"), default=0.0) or max(
         (roof.value for roof in slopes), default=0.0
     )
@@ -91,7 +109,10 @@ def _roofline_view(
         start = roof.value / steepest if steepest else 10 ** x_range[0]
         xs = [max(start, 10 ** x_range[0]), 10 ** x_range[1]]
         label, under = labels_of.get(roof, ""), _label_under(roof, flats, labels_of)
-        _roof_line(figure, tags, roof, (xs, [roof.value, roof.value]), "@ink2", label, sloped=False, under=under)
+        drawn.append((xs[0], roof.value, xs[1], roof.value))
+        written += _roof_line(
+            figure, tags, roof, (xs, [roof.value, roof.value]), "@ink2", label, frame, sloped=False, under=under
+        )
     for key in dict.fromkeys(point.level for point in points):
         mine = [point for point in points if point.level == key]
         colour, symbol = LEVEL_STYLE[key]
@@ -110,11 +131,11 @@ def _roofline_view(
             if arrow.dtype == dtype and arrow.level == view:
                 _arrow(figure, tags, arrow.before, arrow.after)
         arrows = [arrow for arrow in line.arrows if arrow.dtype == dtype and arrow.level == view]
-        _names(figure, tags, points, x_range, y_range, arrows=arrows, roofs=flats)
+        _names(figure, tags, points, frame, arrows=arrows, roofs=drawn, labels=written)
     else:
         _level_keys(figure, tags, points, labels)
         leftmost = {p.variant: p for p in sorted(points, key=lambda p: -(p.intensity or 0))}
-        _names(figure, tags, list(leftmost.values()), x_range, y_range, dots=points, roofs=flats)
+        _names(figure, tags, list(leftmost.values()), frame, dots=points, roofs=drawn, labels=written)
     ticks = _ticks(y_range)
     y_axis = {
         "range": list(y_range),
@@ -209,15 +230,17 @@ def _roof_line(
     line: tuple[list[float], list[float]],
     colour: str,
     label: str,
+    frame: _Frame,
     *,
     sloped: bool,
     under: bool | None = None,
     shift: float = 0.0,
-) -> None:
-    """One roof; without a label where a neighbour's names it."""
+    clear: Sequence[Box] = (),
+) -> list[_Label]:
+    """One roof, and where its label stands, off ``clear`` if it slopes; none where a neighbour's names the roof."""
     xs, ys = line
     if xs[0] >= xs[1]:
-        return
+        return []
     what = f"{plotly_text(roof.label)} {formatting.si(roof.value, roof.unit)}{_clock(roof)}"
     text = f"{what}, {_ROOF_ORIGIN[roof.origin]}"
     steps = 24
@@ -230,18 +253,70 @@ def _roof_line(
         hovertext=text, hovertemplate="%{hovertext}<extra></extra>",
     )  # fmt: skip
     if not label:
-        return
+        return []
     counter = roof.origin == "counter"
     below = not counter if under is None else under
-    left = sloped or not counter
-    at = (0.04 if counter else 0.08) + shift if left else 1.0
+    width = 6.4 * len(label) + 4
+    flat_px = (math.log10(xs[1]) - math.log10(xs[0])) * frame.per_x
+    left = sloped or (not counter and 0.92 * flat_px > width)  # else it would be cut off at the chart's end
+    aside = 14 if sloped and below else 0
+    first = (0.04 if counter else 0.08) + shift if left else 1.0
+    tried = [
+        _Label(
+            math.log10(xs[0]) + at * (math.log10(xs[1]) - math.log10(xs[0])),
+            math.log10(ys[0]) + at * (math.log10(ys[1]) - math.log10(ys[0])),
+            left, below, aside, width,
+        )
+        for at in ([first + 0.04 * i for i in range(16)] if sloped else [first])
+    ]  # fmt: skip
+    place = min(tried, key=lambda one: sum(frame.box(one).overlap(box) for box in clear))
     figure.annotate(
-        tags, x=math.log10(xs[0]) + at * (math.log10(xs[1]) - math.log10(xs[0])),
-        y=math.log10(ys[0]) + at * (math.log10(ys[1]) - math.log10(ys[0])), text=label, showarrow=False,
-        xanchor="left" if left else "right", yanchor="top" if below else "bottom",
-        yshift=-4 if below else 2, xshift=14 if sloped and below else 0, font={"size": 11, "color": colour},
-        name="roof", **({"bgcolor": "@paper-veil"} if sloped else {}),
+        tags, x=place.x, y=place.y, text=label, showarrow=False, xanchor="left" if left else "right",
+        yanchor="top" if below else "bottom", yshift=-4 if below else 2, xshift=aside,
+        font={"size": 11, "color": colour}, name="roof", **({"bgcolor": "@paper-veil"} if sloped else {}),
     )  # fmt: skip
+    return [place]
+
+
+@dataclass(frozen=True)
+class _Label:
+    """Where a roof's label stands: a point of the chart (logarithms), and how the text lies about it, in pixels."""
+
+    x: float
+    y: float
+    left: bool  #: the text begins at the point, else it ends there
+    below: bool
+    aside: float
+    width: float
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """The ranges of the axes (logarithms), and where things stand in pixels of a wide page."""
+
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+
+    @property
+    def per_x(self) -> float:
+        """Pixels of a decade of intensity."""
+        return _PLOT[0] / (self.x_range[1] - self.x_range[0])
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Return the pixels of a point given by its logarithms."""
+        per_y = _PLOT[1] / (self.y_range[1] - self.y_range[0])
+        return (x - self.x_range[0]) * self.per_x, (y - self.y_range[0]) * per_y
+
+    def point(self, point: Point) -> tuple[float, float]:
+        """Return the pixels of a dot."""
+        return self.at(math.log10(point.intensity or 1), math.log10(point.performance or 1))
+
+    def box(self, label: _Label) -> Box:
+        """Return what a roof's label covers."""
+        x, y = self.at(label.x, label.y)
+        start = x + label.aside - (0 if label.left else label.width)
+        bottom = y - 20 if label.below else y + 1
+        return Box(start, bottom, start + label.width, bottom + 19)
 
 
 def _arrow(figure: Figure, tags: Tags, before: Point, after: Point) -> None:
@@ -257,33 +332,26 @@ def _names(
     figure: Figure,
     tags: Tags,
     points: Sequence[Point],
-    x_range: tuple[float, float],
-    y_range: tuple[float, float],
+    frame: _Frame,
     *,
     dots: Sequence[Point] = (),
     arrows: Sequence[Arrow] = (),
-    roofs: Sequence[Roof] = (),
+    roofs: Sequence[tuple[float, float, float, float]] = (),
+    labels: Sequence[_Label] = (),
 ) -> None:
-    """Names beside their dots, clear of ``dots`` of other levels, of arrows and of flat roofs with their labels."""
-    area = Box(0, 0, *_PLOT)
-    per_x, per_y = area.right / (x_range[1] - x_range[0]), area.top / (y_range[1] - y_range[0])
-
-    def at(intensity: float | None, performance: float | None) -> tuple[float, float]:
-        return (math.log10(intensity or 1) - x_range[0]) * per_x, (math.log10(performance or 1) - y_range[0]) * per_y
-
-    heights = [at(None, roof.value)[1] for roof in roofs]
+    """Names beside their dots, clear of ``dots`` of other levels, of arrows, and of roofs with their labels."""
     lines = [
-        *((*at(a.before.intensity, a.before.performance), *at(a.after.intensity, a.after.performance)) for a in arrows),
-        *((0.0, y, area.right, y) for y in heights),
+        *((*frame.point(arrow.before), *frame.point(arrow.after)) for arrow in arrows),
+        *((*frame.at(*map(math.log10, roof[:2])), *frame.at(*map(math.log10, roof[2:]))) for roof in roofs),
     ]
     names = [short(point.variant, 24) for point in points]
     chosen = places(
-        [at(point.intensity, point.performance) for point in points],
+        [frame.point(point) for point in points],
         [7.2 * len(name) + 6 for name in names],
-        area,
+        Box(0, 0, *_PLOT),
         lines=lines,
-        taken=[Box(area.right - 300, y, area.right, y + 18) for y in heights],
-        others=[at(point.intensity, point.performance) for point in dots if point not in points],
+        taken=[frame.box(label) for label in labels],
+        others=[frame.point(point) for point in dots if point not in points],
     )
     for point, name, place in zip(points, names, chosen, strict=True):
         figure.annotate(

@@ -11,7 +11,7 @@ from profiler.analysis import formatting
 from profiler.analysis.decomposition import Decomposition, Effect, Part
 from profiler.analysis.decomposition_words import gain
 from profiler.analysis.steps import Step
-from reports.figures import Figure, Tags, choice
+from reports.figures import Figure, Tags, choice, first_of
 from reports.formatting import plotly_text, short
 
 AGAINST = {"before": "the rung before", "baseline": "the baseline"}
@@ -35,10 +35,15 @@ class Bar:
     role: str  #: factor, part, total
 
 
-def why_figure(steps: Sequence[Step], sizes: Sequence[str], first: str) -> Figure | None:
-    """Return the waterfalls, one per step, chosen by variant; None when there is no step. ``first`` is shown first."""
+def why_figure(steps: Sequence[Step], sizes: Sequence[str], first: str, main: str = "") -> Figure | None:
+    """Return the waterfalls, one per step, chosen by variant; None when there is no step.
+
+    ``first`` is the variant shown at first, ``main`` the size. Sizes at which no step could be explained are left out.
+    """
     if not steps:
         return None
+    explained = {step.decomposition.after.size for step in steps if step.decomposition.effects}
+    steps = [step for step in steps if step.decomposition.after.size in explained] or steps
     figure = Figure("chart-why", "Factors of a speed-up, as a waterfall")
     names = list(dict.fromkeys(step.variant for step in steps))
     shown = [size for size in sizes if any(step.decomposition.after.size == size for step in steps)]
@@ -62,7 +67,7 @@ def why_figure(steps: Sequence[Step], sizes: Sequence[str], first: str) -> Figur
         "yaxis": {"automargin": True, "showgrid": False, "zeroline": False},
     }  # fmt: skip
     figure.controls = [
-        *choice("size", "Size", [(s, formatting.size(s)) for s in shown], shown[-1]),
+        *choice("size", "Size", [(s, formatting.size(s)) for s in shown], first_of(shown, main)),
         *choice("against", "Against", [(kind, AGAINST[kind]) for kind in kinds]),
         *choice("step", "Explain", [(name, short(name, 24)) for name in names], first),
     ]

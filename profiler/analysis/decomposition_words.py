@@ -86,7 +86,7 @@ def _opening(one: Decomposition, speedup: float, interval: Interval | None) -> l
     word = "faster" if speedup > 1 else "slower"
     if speedup < 1:
         low, high = (1 / high, 1 / low) if low and high else (None, None)
-    factor = formatting.ratio(max(speedup, 1 / speedup))
+    factor = formatting.ratio(max(speedup, 1 / speedup), low, high)
     said = f"time of {before if speedup > 1 else after} over time of {after if speedup > 1 else before}"
     return [
         Piece(f"{after} is "), Piece(factor, title=said), Piece(f" {word} than {before}"), *_bounds(low, high),

@@ -160,7 +160,7 @@ def _row(data: RunData, variant: Row, size: str, order: int, previous: str | Non
         previous=previous if step else None,
         sustained=median_interval(sustained) if sustained else None,
         sustained_ratio=ratio_interval(base_sustained, sustained) if sustained and base_sustained else None,
-        limit=limit_of(uses, _why_unknown(data, name)),
+        limit=limit_of(uses, _why_unknown(data, name, size)),
         uses=uses,
         check=_check(data, name, size),
         clock_mhz=middle(clocks) if clocks else None,
@@ -208,7 +208,9 @@ def _no_time(data: RunData, status: str, reason: str) -> str:
     return str(stage.get("reason") or "it was not timed")
 
 
-def _why_unknown(data: RunData, name: str) -> str:
+def _why_unknown(data: RunData, name: str, size: str) -> str:
+    if not data.launches(name, size) and any(data.launches(name, other) for other in data.sizes):
+        return "not profiled at this size"
     return Value(None, why=data.profile_why(name)).why_text
 
 
@@ -363,7 +365,8 @@ def verdict_lines(data: RunData, rows: Sequence[LadderRow]) -> list[str]:
     if failed and len({status for _, status in failed}) == 1 and len(failed) == len(data.variants):
         reasons = {str(row["reason"] or "") for row in data.variants}
         why = f": {reasons.pop()}" if len(reasons) == 1 and any(reasons) else ""
-        lines.append(f"All {len(failed)} variants: {formatting.status(failed[0][1])}{why}.")
+        whole = f"All {len(failed)} variants" if len(failed) > 1 else _name(failed[0][0])
+        lines.append(f"{whole}: {formatting.status(failed[0][1])}{why}.")
     elif failed:
         names = formatting.listed(f"{_name(name)} ({formatting.status(status)})" for name, status in failed)
         lines.append(f"{len(failed)} of {len(data.variants)} variants {_has(failed)} no result: {names}.")
@@ -383,5 +386,6 @@ def _nothing_measured(data: RunData) -> str:
     stage = (data.manifest.get("stages") or {}).get("time") or {}
     reason = stage.get("reason") or ("there is no GPU here" if not (data.manifest.get("gpu") or {}).get("name") else "")
     built = sum(1 for row in data.variants if data.static(str(row["name"]), "ptxas.registers").value is not None)
-    tail = f" {built} of {len(data.variants)} variants were analysed from their binaries." if built else ""
+    verb = "was analysed from its binary" if built == 1 else "were analysed from their binaries"
+    tail = f" {built} of {len(data.variants)} variants {verb}." if built else ""
     return f"Nothing was timed{f': {reason}' if reason else ''}.{tail}"

@@ -265,16 +265,24 @@ class RunData:
         return None
 
     def first(self, name: str, size: str, *metrics: str) -> Value:
-        """Return the first of these metrics with a value: of the kernel that ran longest, by its binary or launch."""
+        """Return the first of these metrics with a value: of the kernel that ran longest, by its binary or launch.
+
+        Where no launch was profiled it is the compiled kernel with the most registers: all metrics are of one kernel.
+        """
         found = Value(None, why="not_collected")
         longest = max(self.launches(name, size), key=lambda one: self.launch_weight(name, size, one), default=None)
         for metric in metrics:
-            found = self.static(name, metric, longest[1] if longest is not None else "")
+            found = self.static(name, metric, longest[1] if longest is not None else self._most_registers(name))
             if found.value is None and longest is not None:
                 found = self.launch_value(name, size, longest, metric)
             if found.value is not None:
                 return found
         return found
+
+    def _most_registers(self, name: str) -> str:
+        """The compiled kernel with the most registers; empty when there is none."""
+        kernels = self.compiled_kernels(name)
+        return max(kernels, key=lambda one: self.static(name, "ptxas.registers", one).value or 0.0, default="")
 
     def instructions(self, name: str, size: str, launch: Launch) -> Sequence[Row]:
         """Return the counters per instruction of one launch, in the order of the code."""

@@ -39,6 +39,8 @@ def presence(before: RunData, after: RunData, name: str, size: str) -> tuple[Ver
         return ("new", was[1]) if now[0] in ("measured", "skipped") else ("not_measured", f"after: {now[1]}")
     if now[0] == "measured" and was[0] in ("failed", "skipped"):
         return "new", f"no time before: {was[1]}"
+    if was == now:
+        return "not_measured", f"before and after: {was[1]}"
     sides = [f"{label}: {side[1]}" for label, side in (("before", was), ("after", now)) if side[0] != "measured"]
     return "not_measured", "; ".join(sides)
 

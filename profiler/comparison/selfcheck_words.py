@@ -25,14 +25,18 @@ def lines(found: SelfCheck, run: str, code: Exit) -> list[str]:
         ]
     worst = sorted(found.by_row.items(), key=lambda item: -item[1])[:5]
     said += [f"most often {name} at {formatting.size(size)}: {count} times" for (name, size), count in worst]
-    said += [f"left out   {name} at {formatting.size(size)}: {why}" for (name, size), why in found.left_out.items()]
+    reasons = set(found.left_out.values())
+    if len(found.left_out) > 1 and len(reasons) == 1 and not found.rows:
+        said.append(f"left out   all {len(found.left_out)} rows: {reasons.pop()}")
+    else:
+        said += [f"left out   {name} at {formatting.size(size)}: {why}" for (name, size), why in found.left_out.items()]
     if found.rows:
         said.append("note       the trials share samples, so the true interval is wider")
     goal = f"more than {formatting.percent(GOAL)} of unchanged rows are flagged"
     outcome = {
         Exit.OK: f"nothing shows that {goal}",
         Exit.SUSPECTED: f"{goal}: noisier than the rule takes it for",
-        Exit.BROKEN: "nothing of this run can be split: it takes 20 samples of a row in one process",
+        Exit.BROKEN: "nothing of this run can be split: it takes 20 samples of a row in one process, all measured",
     }
     return [*said, f"{outcome[code]} (exit {int(code)})"]
 

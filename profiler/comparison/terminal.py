@@ -27,7 +27,10 @@ def tables(comparison: Comparison, *, verbose: bool = False) -> Iterator[Rendera
     for text in words.notices(comparison):
         yield Text(f"note    {text}", style="yellow" if "ncomparable" in text else "")
     rows = words.worst_first(comparison.rows)
-    if rows:
+    if len(rows) > 1 and all(row.verdict == "not_measured" and row.words == rows[0].words for row in rows):
+        yield Text(f"none of {len(rows)} rows is measured: {rows[0].words}", style=_STYLES["not_measured"])
+        yield Text("next: on a machine with a GPU, the same with --remeasure builds and times both sides there")
+    elif rows:
         yield _Rows(rows)
     causes = [
         _causes(row, _CAUSES_VERBOSE if verbose else _CAUSES) for row in rows if row.causes and words.shows_causes(row)

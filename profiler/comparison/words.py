@@ -221,7 +221,10 @@ def notices(comparison: Comparison) -> list[str]:
     if comparison.same_run:
         found.append("Before and after are the same run.")
     for mismatch in comparison.mismatches:
-        what = f"{mismatch.key} differs: {mismatch.before or 'unknown'} before, {mismatch.after or 'unknown'} after"
+        if mismatch.before == mismatch.after:
+            what = f"neither run states {mismatch.key}"
+        else:
+            what = f"{mismatch.key} differs: {mismatch.before or 'unknown'} before, {mismatch.after or 'unknown'} after"
         if mismatch.action == "refuse":
             found.append(f"Incomparable: {what}. --allow-mismatch {mismatch.key} compares all the same.")
         elif mismatch.action == "allowed":

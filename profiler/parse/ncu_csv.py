@@ -224,5 +224,5 @@ def _what_else(text: str) -> tuple[str, str]:
     if _TEXT_PAGE.search(text):
         return "it is ncu's text page, not CSV", f"give the .ncu-rep itself, or export it: {EXPORT}"
     if _NSYS.search(text[:20_000]):
-        return "it is a summary of nsys stats, not of ncu", "give a .ncu-rep or ncu's CSV"
+        return "it is a summary of nsys stats, not of ncu", "give the .nsys-rep that it was made from, or its SQLite"
     return "no line has the columns ID and Kernel Name of ncu's CSV", f"export it with: {EXPORT}"

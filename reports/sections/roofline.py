@@ -10,7 +10,7 @@ from profiler.analysis import formatting
 from profiler.analysis.ladder import LadderRow
 from profiler.analysis.roofline import LEVELS, Point, Roof, Roofline
 from profiler.analysis.rundata import RunData
-from reports.roofline_figure import roofline_figure
+from reports.roofline_figure import drawn_lines, roofline_figure
 
 _ROOF_ORIGIN = {
     "counter": "counter, at this pass's clock",
@@ -22,9 +22,11 @@ _ROOF_ORIGIN = {
 def build(data: RunData, lines: Sequence[Roofline], rows: Sequence[LadderRow]) -> dict[str, Any]:
     """Return what the template of section 2 shows."""
     profile = data.manifest.get("profile") or {}
+    drawn = drawn_lines(lines)
     return {
-        "figure": roofline_figure(lines, data.sizes, data.baselines),
-        "model": any(line.model for line in lines),
+        "figure": roofline_figure(lines, data.sizes, data.baselines, data.main_size),
+        "model": any(line.model for line in drawn),
+        "undrawn": _undrawn(lines, drawn),
         "why": str(profile.get("reason") or "") or _no_dot(lines),
         "hint": str(profile.get("hint") or ""),
         "flags": sorted({f"{p.variant}: {p.flag}" for line in lines for p in line.points if p.flag}),
@@ -39,6 +41,12 @@ def build(data: RunData, lines: Sequence[Roofline], rows: Sequence[LadderRow]) -
         ],
         "shares": _shares(rows, data.main_size),
     }
+
+
+def _undrawn(lines: Sequence[Roofline], drawn: Sequence[Roofline]) -> str:
+    """The sizes that have no counters while others do, in words; empty when the chart has all of them."""
+    left = [formatting.size(line.size) for line in lines if line.model and line not in drawn]
+    return ", ".join(left)
 
 
 def _no_dot(lines: Sequence[Roofline]) -> str:

@@ -11,6 +11,9 @@ from profiler.analysis.rundata import RunData
 from profiler.analysis.stalls import StallTable, present_reasons
 from reports.stall_figure import stall_figure
 
+#: The cure of a wait for memory where device memory is near its roof: a wait is then how a full memory looks.
+_FULL = "Device memory is near its roof: fewer bytes help; more loads in flight do not."
+
 
 def build(data: RunData, tables: Sequence[StallTable], rows: Sequence[LadderRow]) -> dict[str, Any]:
     """Return what the template of section 3 shows."""
@@ -71,6 +74,7 @@ def _cell(table: StallTable, reason: str) -> dict[str, Any]:
 def _cures(tables: Sequence[StallTable], rows: Sequence[LadderRow], size: str) -> list[dict[str, Any]]:
     """What to try, only for reasons that the variant's limit makes relevant."""
     limits = {row.variant: row.limit for row in rows if row.size == size}
+    full = {name for name, limit in limits.items() if (limit.key, limit.verdict) == ("dram", "near")}
     found = []
     for table in tables:
         cures = [row for row in table.rows if row.cure]
@@ -80,7 +84,11 @@ def _cures(tables: Sequence[StallTable], rows: Sequence[LadderRow], size: str) -
                     "variant": table.variant,
                     "limit": limits[table.variant].text if table.variant in limits else "",
                     "found": [
-                        {"label": row.reason.label, "share": formatting.percent(row.share), "cure": row.cure}
+                        {
+                            "label": row.reason.label,
+                            "share": formatting.percent(row.share),
+                            "cure": _FULL if row.reason.family == "memory" and table.variant in full else row.cure,
+                        }
                         for row in cures[:3]
                     ],
                 }

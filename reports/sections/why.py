@@ -46,7 +46,7 @@ def build(data: RunData, steps: Sequence[Step], sides: Sequence[Side], rows: Seq
     here = [step for step in steps if step.decomposition.after.size == size]
     best = _fastest(rows, size)
     return {
-        "figure": why_figure(steps if explained else (), data.sizes, _first(here, best)),
+        "figure": why_figure(steps if explained else (), data.sizes, _first(here, best), size),
         "why": _why(data, steps, str(profile.get("reason") or "")),
         "hint": str(profile.get("hint") or "") if not explained else "",
         "size": formatting.size(size),
@@ -113,7 +113,7 @@ def _matrix(steps: Sequence[Step], kind: str) -> dict[str, Any]:
                 "over": step.decomposition.before.variant,
                 "contract": step.dtype,
                 "other": step.other_contract,
-                "speedup": formatting.ratio(step.decomposition.speedup) if step.decomposition.speedup else "",
+                "speedup": _speedup(step),
                 "bounds": formatting.interval(step.interval.low, step.interval.high),
                 "why": step.decomposition.why,
                 "cells": [
@@ -165,6 +165,12 @@ def _values(effect: Effect) -> str:
     return " to ".join(value_text(effect.kind.key, value, 5) for value in (effect.before, effect.after))
 
 
+def _speedup(step: Step) -> str:
+    """The speed-up with as many decimals as its interval has, so that one below 1 never reads as 1.00×."""
+    found = step.decomposition.speedup
+    return formatting.ratio(found, step.interval.low, step.interval.high) if found else ""
+
+
 def _article(name: str, steps: Sequence[Step], best: bool) -> dict[str, Any]:
     return {
         "name": name,
@@ -174,7 +180,7 @@ def _article(name: str, steps: Sequence[Step], best: bool) -> dict[str, Any]:
                 "against": step.against,
                 "label": f"{AGAINST[step.against]}, {formatting.short(step.decomposition.before.variant, 60)}",
                 "other": step.other_contract,
-                "speedup": formatting.ratio(step.decomposition.speedup) if step.decomposition.speedup else "",
+                "speedup": _speedup(step),
                 "sentences": [_pieces(sentence) for sentence in sentences(step.decomposition, step.interval)],
                 "remarks": step.decomposition.remarks,
                 "open": step.against == "before" or best or len(steps) == 1,

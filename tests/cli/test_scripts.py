@@ -251,6 +251,17 @@ def test_the_shell_reads_the_scripts(script: str) -> None:
     assert subprocess.run(["sh", "-n", str(ROOT / script)], check=False).returncode == 0
 
 
+@pytest.mark.parametrize("script", ["ladder", "test"])
+def test_help_sets_up_nothing(machine: Machine, script: str) -> None:
+    machine.tool("sed", f'exec "{shutil.which("sed")}" "$@"')
+    found = subprocess.run(
+        ["sh", str(ROOT / "scripts" / script), "--help"], env=machine.env, capture_output=True, text=True, check=True
+    )
+    assert "--print-plan" in found.stdout
+    assert "set -eu" not in found.stdout
+    assert not machine.venv.exists()
+
+
 def test_bash_reads_the_ci_script() -> None:
     assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=False).returncode == 0
 
