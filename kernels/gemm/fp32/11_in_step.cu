@@ -14,7 +14,7 @@
 //          used less than 16 and 32 instructions after them (a read takes some thirty cycles):
 //                                                      16  32   FFMAs that wait for registers   instructions
 //          10_register_banks, BURSTS 2                  3   5   375 of 4096                     4375
-//          this, BURSTS 4                               2       344                             4371
+//          BURSTS 4                                     2       344                             4371
 //          BURSTS 2                                     1   3   373                             4365
 //          BURSTS 2, all products after the wait        4   6   348                             4365
 //          BURSTS 2, B read before A                   54  60   220                             4365
@@ -24,8 +24,8 @@
 // Model    a cycle an instruction and one more for each such FFMA, two warps a scheduler: 9430 cycles a step, of which
 //          8192 are FFMAs. 512 tiles of 128 steps in four rounds of 132 are 4.83 M cycles, 2.44 ms at 1.98 GHz.
 // Measured H200, cold L2, median, ratio to cuBLAS FP32 in the same process; single at 4096 and 8192, sustained at both:
-//            this, BURSTS 4                      1.029  1.055    1.027  1.054
-//            BURSTS 2                            0.974  1.031    0.974  1.031
+//            BURSTS 4                            1.029  1.055    1.027  1.054
+//            BURSTS 2 (recorded: 0.976)          0.974  1.031    0.974  1.031
 //            BURSTS 2, three stages              0.982  1.031    0.978  1.032
 //            BK 16, BURSTS 4, six stages         1.030  1.040    1.026  1.040
 //            10_register_banks, BURSTS 2         0.987  1.043    0.984  1.045
@@ -85,7 +85,7 @@
 #define MEETINGS 1  // how often in a step warps wait for one another
 #endif
 #ifndef BURSTS
-#define BURSTS 4  // in how many portions a thread issues its copies of a tile
+#define BURSTS 2  // in how many portions a thread issues its copies of a tile
 #endif
 
 // block tile > warp tile > thread tile
