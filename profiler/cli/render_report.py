@@ -29,7 +29,7 @@ def render_report(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN_OR_FILE...",
+            metavar="RUN_OR_FILE",
             help="Runs: a folder, an id, or latest. Files: a .ncu-rep, the CSV of ncu --csv, the SQLite export "
             "of nsys, or a .nsys-rep.",
             show_default=False,

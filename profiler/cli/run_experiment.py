@@ -35,7 +35,7 @@ def run_experiment(
     experiments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="EXPERIMENT...",
+            metavar="EXPERIMENT",
             help="A YAML path, a name in experiments/, or kernel.cu or file.py:function with --problem.",
         ),
     ] = None,

@@ -12,6 +12,7 @@ from profiler.analysis.own_times import own_ratio_text
 from profiler.analysis.rundata import RunData
 from profiler.analysis.statistics import Interval
 from profiler.analysis.taken_over import reused_text
+from profiler.frames import SKIPPED
 from reports.figures import ladder_figure, sizes_figure
 from reports.formatting import size_slug, slug
 
@@ -52,7 +53,7 @@ def build(data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
         ],
         "filters": _filters(rows, sizes),
         "has_baselines": any(row.is_baseline for row in rows) and not all(row.is_baseline for row in rows),
-        "several_origins": len({_from(row) for row in rows}) > 1,
+        "several_origins": len({_from(row) for row in rows if row.status != SKIPPED}) > 1,
         "rate_unit": next((row.rate_unit for row in rows if row.rate is not None), "FLOP/s"),
         "has_own": any(row.own is not None for row in rows),
         "has_copy": any(row.copy is not None for row in rows),

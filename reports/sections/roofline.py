@@ -45,7 +45,7 @@ def build(data: RunData, lines: Sequence[Roofline], rows: Sequence[LadderRow]) -
 
 def _undrawn(lines: Sequence[Roofline], drawn: Sequence[Roofline]) -> str:
     """The sizes that have no counters while others do, in words; empty when the chart has all of them."""
-    left = [formatting.size(line.size) for line in lines if line.model and line not in drawn]
+    left = [formatting.size(line.size) for line in lines if line not in drawn]
     return ", ".join(left)
 
 
