@@ -9,7 +9,7 @@ from typing import Any
 
 from profiler.analysis import formatting
 from profiler.analysis.own_times import METHOD_WORDS as OWN_WORDS
-from profiler.analysis.rundata import LEFT_OUT, WHY_TEXT, RunData
+from profiler.analysis.rundata import WHY_TEXT, RunData
 from profiler.analysis.taken_over import reused_text
 from profiler.controls import parse_row_name
 
@@ -245,7 +245,7 @@ def gaps(data: RunData) -> tuple[Gap, ...]:
     profile = data.manifest.get("profile") or {}
     left_out = [str(name) for name in profile.get("skip") or ()]
     if left_out:
-        found.append(Gap("counters", _where(left_out, data), LEFT_OUT))
+        found.append(Gap("counters", _where(left_out, data), WHY_TEXT["left_out"]))
     fine = ("ok", "done", "collected", *(["nothing_to_profile"] if left_out else []))
     if profile.get("outcome") not in (None, *fine):
         found.append(

@@ -31,9 +31,8 @@ WHY_TEXT: Mapping[str, str] = {
     "not_permitted": "the driver does not permit counters here",
     "not_applicable": "does not apply to this kernel",
     "failed": "the profiler gave no value for this kernel",
+    "left_out": "left out of the profile by the experiment (profile.skip)",
 }
-#: Of a variant that ``profile.skip`` names.
-LEFT_OUT = "left out of the profile by the experiment (profile.skip)"
 #: Methods whose samples no event times rank with: each is asked for by name.
 APART = frozenset({"sustained", "trace", "printed"})
 _STATIC_ORIGINS = frozenset({"ptxas", "sass"})
@@ -265,10 +264,7 @@ class RunData:
         return None
 
     def first(self, name: str, size: str, *metrics: str) -> Value:
-        """Return the first of these metrics with a value: of the kernel that ran longest, by its binary or launch.
-
-        Where no launch was profiled it is the compiled kernel with the most registers: all metrics are of one kernel.
-        """
+        """Return the first metric with a value: of the kernel that ran longest, else that of the most registers."""
         found = Value(None, why="not_collected")
         longest = max(self.launches(name, size), key=lambda one: self.launch_weight(name, size, one), default=None)
         for metric in metrics:
@@ -305,7 +301,7 @@ class RunData:
             return "failed"
         profile = self.manifest.get("profile") or {}
         if name in profile.get("skip", ()):
-            return LEFT_OUT
+            return "left_out"
         return str(profile.get("reason") or "not_collected")
 
     @cached_property

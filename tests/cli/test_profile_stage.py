@@ -14,7 +14,7 @@ from profiler import frames, profile, profile_cache
 from profiler.analysis.environment import gaps
 from profiler.analysis.kernels import no_counters
 from profiler.analysis.ladder import ladder_rows
-from profiler.analysis.rundata import LEFT_OUT, RunData
+from profiler.analysis.rundata import WHY_TEXT, RunData
 from profiler.metrics import HEADLINE, METRICS, base_name, requests
 from profiler.model import ProfileOptions
 from profiler.ncu_command import DOMAIN, range_name
@@ -330,10 +330,15 @@ def test_what_the_experiment_leaves_out_says_so_in_its_row(bench: Callable[..., 
     assert (b.value("a", "registers"), b.value("b", "registers")) == ([], [1])
     assert (b.note["outcome"], b.note["skip"]) == ("ok", ["a"])
     data = RunData.load(b.run.dir)
-    assert no_counters(data, "a") == data.total("a", SIZE, "instructions").why_text == LEFT_OUT
+    assert no_counters(data, "a") == "left_out"
+    assert data.total("a", SIZE, "instructions").why_text == WHY_TEXT["left_out"]
     assert no_counters(data, "b") == "not_collected"
-    assert {row.variant: row.limit.text == LEFT_OUT for row in ladder_rows(data)} == {"a": True, "b": False, "c": False}
-    assert [(gap.where, gap.why) for gap in gaps(data) if gap.what == "counters"] == [("a", LEFT_OUT)]
+    assert {row.variant: row.limit.text == WHY_TEXT["left_out"] for row in ladder_rows(data)} == {
+        "a": True,
+        "b": False,
+        "c": False,
+    }
+    assert [(gap.where, gap.why) for gap in gaps(data) if gap.what == "counters"] == [("a", WHY_TEXT["left_out"])]
 
 
 def test_all_may_be_left_out(bench: Callable[..., Bench]) -> None:
@@ -343,8 +348,8 @@ def test_all_may_be_left_out(bench: Callable[..., Bench]) -> None:
     assert b.profiled() == []
     assert b.note == {"outcome": "nothing_to_profile", "skip": ["a"]}
     data = RunData.load(b.run.dir)
-    assert no_counters(data, "a") == LEFT_OUT
-    assert [gap.why for gap in gaps(data) if gap.what == "counters"] == [LEFT_OUT]
+    assert no_counters(data, "a") == "left_out"
+    assert [gap.why for gap in gaps(data) if gap.what == "counters"] == [WHY_TEXT["left_out"]]
 
 
 def test_what_is_left_out_is_known_without_a_profiler(bench: Callable[..., Bench]) -> None:
@@ -354,7 +359,7 @@ def test_what_is_left_out_is_known_without_a_profiler(bench: Callable[..., Bench
     profile.profile_stage(b.run)
     assert (b.note["outcome"], b.note["skip"]) == ("no_ncu", ["a"])
     data = RunData.load(b.run.dir)
-    assert no_counters(data, "a") == LEFT_OUT
+    assert no_counters(data, "a") == "left_out"
     assert "ncu" in no_counters(data, "b")
     assert len([gap for gap in gaps(data) if gap.what == "counters"]) == 2
 

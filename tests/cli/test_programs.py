@@ -15,7 +15,7 @@ import pytest
 
 from profiler import gpu, pipeline, toolchain
 from profiler.analysis.kernels import no_counters
-from profiler.analysis.rundata import LEFT_OUT, RunData
+from profiler.analysis.rundata import RunData
 from profiler.cli import run_experiment
 from profiler.rundir import RunDir
 from tests.fakes import with_gpu
@@ -324,7 +324,7 @@ def test_a_program_that_is_left_out_of_the_profile_has_its_time_and_says_so(proj
     started = [json.loads(line) for line in calls.read_text().splitlines()] if calls.is_file() else []
     assert not [words for words in started if "program.py" in words]
     assert run.manifest["profile"] == {"outcome": "nothing_to_profile", "skip": ["theirs"]}
-    assert no_counters(RunData.load(run), "theirs") == LEFT_OUT
+    assert no_counters(RunData.load(run), "theirs") == "left_out"
 
 
 def test_a_program_that_nsys_says_has_failed_has_no_time(project: Project) -> None:

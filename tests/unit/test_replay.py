@@ -9,7 +9,7 @@ import pytest
 from gpu_less_run import make_run
 
 from profiler import replay
-from profiler.analysis.rundata import LEFT_OUT, RunData
+from profiler.analysis.rundata import RunData
 from profiler.errors import LadderError
 from profiler.pipeline import finish
 from profiler.rundir import RunDir
@@ -147,4 +147,4 @@ def test_what_the_recording_left_out_of_its_profile_still_says_so(tmp_path: Path
     run, recorded = make_run(tmp_path, "good"), recording(tmp_path, [recorded_row("good")])
     recorded.manifest["profile"] = {"outcome": "ok", "skip": ["good"]}
     replay.replay(run, recorded)
-    assert RunData.load(run.dir).profile_why("good") == LEFT_OUT
+    assert RunData.load(run.dir).profile_why("good") == "left_out"
