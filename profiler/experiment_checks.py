@@ -175,13 +175,13 @@ class _Checker:
     def _left_out(self, rows: Iterable[Row]) -> Iterator[Issue]:
         profile = self.root.get("profile")
         names = profile.get("skip") if isinstance(profile, Entries) else None
-        by_name = {row.name: row for row in rows if row.name is not None}
+        by_name = _by_name(rows)
         for item in names.items if isinstance(names, Items) else ():
             yield from _names_variant(item, by_name)
 
     def _baseline(self, rows: list[Row]) -> Iterator[Issue]:
         node = self.root.get("baseline")
-        by_name = {row.name: row for row in rows if row.name is not None}
+        by_name = _by_name(rows)
         dtypes = sorted({row.dtype for row in rows if row.dtype is not None})
         if isinstance(node, Entries):
             for key, value in node:
@@ -211,6 +211,10 @@ def _refused(dims: Mapping[str, int], literals: ProblemLiterals) -> str:
         if not expression.holds(dims):
             return f"{literals.name} has no size {size_key(dims)}: {expression.failed_text(dims)}"
     return ""
+
+
+def _by_name(rows: Iterable[Row]) -> dict[str, Row]:
+    return {row.name: row for row in rows if row.name is not None}
 
 
 def _names_variant(node: Node, by_name: Mapping[str, Row]) -> Iterator[Issue]:

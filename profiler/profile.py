@@ -95,17 +95,26 @@ def _collect_or_say_why(run: Run, ncu: Tool | None, pairs: Sequence[Pair]) -> No
 
 
 def living_pairs(run: Run) -> list[Pair]:
-    """Return the (variant, size key) that can be launched, in the order of the file."""
+    """Return the (variant, size key) that can be launched, in the order of the file; no programs."""
+    return pairs_at(run, [variant.name for variant in run.alive() if variant.kind != "command"])
+
+
+def pairs_at(run: Run, names: Iterable[str]) -> list[Pair]:
+    """Return some variants with each size that they do not skip."""
     skipped: Mapping[str, Any] = run.dir.manifest.get("skips", {})
-    living = [variant.name for variant in run.alive() if variant.kind != "command"]
-    return [(name, size) for name in living for size in run.experiment.size_keys if size not in skipped.get(name, {})]
+    return [(name, size) for name in names for size in run.experiment.size_keys if size not in skipped.get(name, {})]
+
+
+def to_profile(run: Run, pairs: Iterable[Pair]) -> list[Pair]:
+    """Return those at the sizes of ``profile.sizes``, and without the variants of its ``skip``."""
+    wanted = run.experiment.profile
+    chosen = {size_key(dims) for dims in wanted.sizes} or set(run.experiment.size_keys)
+    return [(name, size) for name, size in pairs if size in chosen and name not in wanted.skip]
 
 
 def pairs_of(run: Run) -> list[Pair]:
-    """Return those of them to profile: at the sizes of ``profile.sizes``, and without the variants of its ``skip``."""
-    wanted = run.experiment.profile
-    chosen = {size_key(dims) for dims in wanted.sizes} or set(run.experiment.size_keys)
-    return [(name, size) for name, size in living_pairs(run) if size in chosen and name not in wanted.skip]
+    """Return the (variant, size key) to profile; no programs."""
+    return to_profile(run, living_pairs(run))
 
 
 def prefetch_metric_names(run: Run) -> None:

@@ -7,8 +7,6 @@ for later runs: nothing says what a program depends on.
 
 from __future__ import annotations
 
-from typing import Any
-
 from profiler import process
 from profiler.build_sources import folder_name
 from profiler.errors import LadderError
@@ -18,7 +16,17 @@ from profiler.ncu_reader import read_report, reader_paths
 from profiler.parse.folders import without_folders
 from profiler.parse.launches import NoSuchLaunch, Wanted, chosen
 from profiler.parse.ncu import Place, RawReport, rows_of_report
-from profiler.profile import Plan, by_pair, plan_for, read_text, rows_of_reason, without_names, write
+from profiler.profile import (
+    Plan,
+    by_pair,
+    pairs_at,
+    plan_for,
+    read_text,
+    rows_of_reason,
+    to_profile,
+    without_names,
+    write,
+)
 from profiler.profile_cache import Pair, Profile
 from profiler.programs import KEPT_BYTES, environment, options_of, programs_of, scratch, words, working_folder
 from profiler.run import Run
@@ -96,11 +104,9 @@ def program_pairs(run: Run) -> list[tuple[Variant, Pair]]:
 
     A program that prints its time and names no kernel has none that its time is of, and is not profiled.
     """
-    skipped: dict[str, Any] = run.dir.manifest.get("skips", {})
-    chosen_sizes = [size_key(dims) for dims in run.experiment.profile.sizes] or list(run.experiment.size_keys)
     meant = [v for v in programs_of(run) if options_of(v).time == "trace" or options_of(v).launches.get("match")]
-    return [(v, (v.name, size)) for v in meant if v.name not in run.experiment.profile.skip for size in chosen_sizes
-            if size not in skipped.get(v.name, {})]  # fmt: skip
+    pairs = to_profile(run, pairs_at(run, [v.name for v in meant]))
+    return [(run.experiment.variant(name), (name, size)) for name, size in pairs]
 
 
 def _profile(run: Run, plan: Plan, variant: Variant, pair: Pair, number: int) -> tuple[Profile | None, Outcome]:

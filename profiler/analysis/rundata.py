@@ -267,8 +267,9 @@ class RunData:
         """Return the first metric with a value: of the kernel that ran longest, else that of the most registers."""
         found = Value(None, why="not_collected")
         longest = max(self.launches(name, size), key=lambda one: self.launch_weight(name, size, one), default=None)
+        kernel = longest[1] if longest is not None else self._most_registers(name)
         for metric in metrics:
-            found = self.static(name, metric, longest[1] if longest is not None else self._most_registers(name))
+            found = self.static(name, metric, kernel)
             if found.value is None and longest is not None:
                 found = self.launch_value(name, size, longest, metric)
             if found.value is not None:
