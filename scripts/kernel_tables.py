@@ -1,9 +1,10 @@
-"""Fills the tables of docs/kernels.md from the recorded runs: ``python scripts/kernel_tables.py [--check]``.
+"""Fills tables of README.md and docs/kernels.md from the recorded runs: ``scripts/kernel_tables.py [--check]``.
 
 A table stands between ``<!-- table: KIND NAME... -->`` and ``<!-- end -->``. Kinds: ``best`` (for each experiment and
 size the fastest rung of ours beside copy and library), ``shares`` (of copy, rungs by sizes), ``rungs`` (every rung of a
-matrix product with its ratios, pipe, clock and registers). The last two are of one experiment. What a recording lacks
-is an empty cell; an experiment without one leaves no row.
+matrix product with its ratios, pipe, clock and registers), ``ladder`` (where it was measured, each rung at the main
+size, the verdict). All but the first are of one experiment. What a recording lacks is an empty cell; an experiment
+without one leaves no row.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from profiler.analysis import formatting  # noqa: E402
-from profiler.analysis.ladder import LadderRow, ladder_rows  # noqa: E402
+from profiler.analysis.ladder import LadderRow, ladder_rows, verdict_lines  # noqa: E402
 from profiler.analysis.rundata import RunData  # noqa: E402
 from profiler.rundir import RunDir  # noqa: E402
 
 RECORDED = ROOT / "experiments" / "recorded" / "h200"
-DOCUMENT = ROOT / "docs" / "kernels.md"
+DOCUMENTS = ("README.md", "docs/kernels.md")
 BEGIN = "<!-- table:"
 TABLE = re.compile(rf"({BEGIN} (\w+) ([\w ]+) -->\n)((?:(?!{BEGIN}).)*?)(<!-- end -->)", re.DOTALL)
 
@@ -114,7 +115,35 @@ def rungs(names: Sequence[str]) -> str:
     return table([*head, "pipe active", "SM clock", "registers"], lines, text=(0, 1, 2))
 
 
-KINDS: dict[str, Callable[[Sequence[str]], str]] = {"best": best, "shares": shares, "rungs": rungs}
+def ladder(names: Sequence[str]) -> str:
+    data, rows = loaded(names[0])
+    gpu, created = data.manifest["gpu"], str(data.manifest["created"])[:10]
+    place = (
+        f"Measured on one {gpu['name']} (driver {gpu['driver']}, {created}), {formatting.size(data.main_size)}, "
+        "cold L2, interleaved; the ratio is to cuBLAS in the same contract, with its 95 % interval. "
+        "`experiments/recorded/` holds the run."
+    )
+    lines = []
+    for row in rows:
+        if row.size != data.main_size:
+            continue
+        ratio = "" if row.ratio is None else formatting.bounded_ratio(row.ratio.value, row.ratio.low, row.ratio.high)
+        cells = [
+            f"`{row.variant}`",
+            row.dtype,
+            formatting.time_ns(row.time.value) if row.time else formatting.status(row.status),
+            formatting.si(row.rate, row.rate_unit) if row.rate else "",
+            "baseline" if row.is_baseline else ratio,
+            row.limit.text if row.time else row.reason,
+            row.idea,
+        ]
+        lines.append([cell.replace("|", "\\|") for cell in cells])
+    head = ["rung", "contract", "time", "rate", "of cuBLAS", "bound by", "idea"]
+    made = table(head, lines, text=range(len(head)))
+    return "\n".join([place, "", made, *verdict_lines(data, rows), ""])
+
+
+KINDS: dict[str, Callable[[Sequence[str]], str]] = {"best": best, "shares": shares, "rungs": rungs, "ladder": ladder}
 
 
 def filled(text: str) -> str:
@@ -133,20 +162,24 @@ def filled(text: str) -> str:
 
 
 def main() -> int:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    if not TABLE.search(text):
-        print(f"{DOCUMENT.name} has no table to fill")
-        return 1
-    try:
-        wanted = filled(text)
-    except ValueError as error:
-        print(f"{DOCUMENT.name}: {error}")
-        return 1
-    if "--check" in sys.argv[1:]:
-        print("docs/kernels.md is current" if wanted == text else "docs/kernels.md: run scripts/kernel_tables.py")
-        return 0 if wanted == text else 1
-    DOCUMENT.write_text(wanted, encoding="utf-8")
-    return 0
+    stale = False
+    for name in DOCUMENTS:
+        document = ROOT / name
+        text = document.read_text(encoding="utf-8")
+        if not TABLE.search(text):
+            print(f"{name} has no table to fill")
+            return 1
+        try:
+            wanted = filled(text)
+        except ValueError as error:
+            print(f"{name}: {error}")
+            return 1
+        if "--check" in sys.argv[1:]:
+            print(f"{name} is current" if wanted == text else f"{name}: run scripts/kernel_tables.py")
+            stale = stale or wanted != text
+        else:
+            document.write_text(wanted, encoding="utf-8")
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":
