@@ -94,7 +94,6 @@ inline void cluster_sync() {
 
 // ---- tma.cuh ----
 inline void prefetch_map(const CUtensorMap &) {}
-inline void prefetch_tile(const CUtensorMap &, int, int) { emu::meet_warp(); }
 inline void load_into(std::vector<emu::Block *> blocks, uint32_t shared, const CUtensorMap &map, uint32_t barrier,
                       int column, int row) {
     if (shared % 1024) emu::fail("a tile that does not begin with the swizzle pattern");

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from profiler.process import Completed, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,4 +37,13 @@ def document_of(done: Completed) -> dict[str, Any]:
     except ValueError:
         how = "after its time" if done.timed_out else f"with {done.returncode}"
         raise AssertionError(f"no JSON, ended {how} in {done.seconds:.0f} s:\n{done.output}") from None
+    return document
+
+
+def verified(experiment: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Build and verify an experiment; return its document. Fails with the reasons where a variant is wrong or fails."""
+    path = folder / f"{experiment['name']}.yaml"
+    path.write_text(yaml.safe_dump(dict(experiment)), "utf-8")
+    document = document_of(run_experiment([str(path), "--runs-dir", str(folder), "--stages", "build,verify", "--json"]))
+    assert {v["name"]: v["reason"] for v in document["variants"] if v["status"] not in ("ok", "skipped")} == {}
     return document

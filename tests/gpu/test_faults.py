@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from profiler.rundir import RunDir
-from tests.gpu.command import run_experiment
+from tests.gpu.command import document_of, run_experiment
 
 pytestmark = pytest.mark.gpu
 
@@ -39,7 +38,7 @@ def test_every_fault_has_its_status_and_the_good_row_is_measured(tmp_path: Path)
         [str(experiment), "--runs-dir", str(tmp_path), "--timeout", "20", "--skip", "profile", "--json"]
     )
     assert done.returncode == 1, done.output
-    document = json.loads(done.stdout)
+    document = document_of(done)
     got = {row["name"]: row for row in document["variants"]}
     told = {name: (row["status"], row["reason"]) for name, row in got.items()}
     wrong = {

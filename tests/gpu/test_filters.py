@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.gpu.command import run_experiment
+from tests.gpu.command import document_of, run_experiment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
 
 def shares(folder: Path, name: str) -> dict[tuple[str, str], float]:
     done = run_experiment([name, "--runs-dir", str(folder), "--json"])
-    document: dict[str, Any] = json.loads(done.stdout)
+    document = document_of(done)
     assert done.returncode == 0, {row["name"]: row["reason"] for row in document["variants"] if row["status"] != "ok"}
     assert document["wall"]["seconds"] <= 60
     return {(row["variant"], row["size"]): row["copy_share"] for row in document["ladder"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,14 @@ import pytest
 from profiler.analysis.predictions import predictions
 from profiler.analysis.rundata import RunData
 from profiler.rundir import RunDir
-from tests.gpu.command import run_experiment
+from tests.gpu.command import document_of, run_experiment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
 
 def measured(folder: Path, name: str) -> dict[str, Any]:
     done = run_experiment([name, "--runs-dir", str(folder), "--json"])
-    document: dict[str, Any] = json.loads(done.stdout)
+    document = document_of(done)
     assert done.returncode == 0, {row["name"]: row["reason"] for row in document["variants"] if row["status"] != "ok"}
     assert document["wall"]["seconds"] <= 60
     return document

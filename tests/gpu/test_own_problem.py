@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from profiler.rundir import RunDir
-from tests.gpu.command import run_experiment
+from tests.gpu.command import document_of, run_experiment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
@@ -22,8 +21,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("own")
     done = run_experiment(["rmsnorm_quant", "--runs-dir", str(folder), "--json"])
     assert done.returncode == 0, done.output
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
+    return document_of(done)
 
 
 def test_every_variant_is_right_measured_and_ranked(example: dict[str, Any]) -> None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from profiler.toolchain import find_nsys
-from tests.gpu.command import run_experiment
+from tests.gpu.command import document_of, run_experiment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
 
 
 def measured(folder: Path, *args: str) -> dict[str, Any]:
     done = run_experiment([*args, "--runs-dir", str(folder), "--json"], timeout=850)
-    document: dict[str, Any] = json.loads(done.stdout)
+    document = document_of(done)
     assert done.returncode == 0, {row["name"]: row["reason"] for row in document["variants"] if row["status"] != "ok"}
     return document
 
@@ -57,5 +56,8 @@ def test_three_streams_reach_nine_tenths_of_the_ideal(tmp_path: Path) -> None:
 def test_small_kernels_run_beside_one_another(tmp_path: Path) -> None:
     times = own(measured(tmp_path, "concurrency", "--skip", "profile"), "K=64,NS=100000")
     assert times["one_stream"] > 30 * times["one_kernel"]
-    assert times["connections_32"] < 4 * times["one_kernel"]
+    # 64 kernels of 100 us in 32 streams last as long as their launches, some 5 us each by the CPU, and one kernel more.
+    # A graph hands all of them over at once.
+    assert times["connections_32"] < 0.4 * times["streams_4"]
+    assert times["graph"] < 2 * times["one_kernel"]
     assert times["default_between"] > 1.5 * times["non_blocking"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from profiler.rundir import RunDir
-from tests.gpu.command import ROOT, run_experiment
+from tests.gpu.command import ROOT, document_of, run_experiment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 
@@ -27,7 +26,7 @@ def test_an_edited_kernel_and_its_baseline_take_15_seconds_at_most(tmp_path: Pat
     done = run_experiment(arguments)
     seconds = time.monotonic() - started
     assert done.returncode == 0, done.output
-    document = json.loads(done.stdout)
+    document = document_of(done)
     run = RunDir.open(Path(document["run"]))
     spent = {name: stage.get("seconds") for name, stage in run.manifest["stages"].items()}
     assert seconds <= 15.0, f"{seconds:.1f} s: {spent}, worker {run.manifest['worker']}, wall {run.manifest['wall']}"

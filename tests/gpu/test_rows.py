@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gpu.command import run_experiment
+from tests.gpu.command import document_of, run_experiment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
@@ -22,8 +21,7 @@ def document(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         env={"XDG_CACHE_HOME": str(folder / "cache")},
     )
     assert done.returncode == 0, done.output
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return document_of(done)
 
 
 def test_every_rung_is_right_and_measured(document: dict[str, Any]) -> None:

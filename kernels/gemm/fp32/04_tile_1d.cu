@@ -7,7 +7,7 @@
 //          reuse 2 * 64 * 64 / 128 = 64 FLOP per element loaded.
 // Banks    A warp has one ty: As[row][k] is one word for all lanes, four k of it one vector in two wavefronts;
 //          Bs[k][tx] is 32 consecutive words. In nt the tile of B is transposed by its store: padded by one word.
-// Measured H200, cold L2, 4096, ratio to cuBLAS FP32 in the same process: 0.388 (6939 us; recorded); in an earlier run
+// Measured H200, cold L2, 4096, ratio to cuBLAS FP32 in the same process: 0.388 (6937 us; recorded); in an earlier run
 //          0.399, and with BK = 16 0.355, BM = 32 0.406, TM = 16 0.451.
 // Limit    8 reads of A (four k each, 2 wavefronts) and 4 of B for 32 FMAs: 20 wavefronts, 1.6 FMAs for each, where
 //          four could issue: 40 % of the FMA peak at best. Only values of B are reused; A has as many reads as before.

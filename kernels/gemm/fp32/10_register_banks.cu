@@ -13,14 +13,16 @@
 //            constant offsets from BM / 32 pointers. Barriers in shared memory (mbarrier) instead of __syncthreads: a
 //            warp waits for data, not for other warps.
 // Model    counted in the SASS of the main loop, a cycle for each instruction and one more for each FFMA with such a
-//          conflict: FFMA 93.6 % of the instructions, conflicts at 9.2 % of the FFMAs (6.5 % with BURSTS 1), so the FMA pipe
+//          conflict: FFMA 93.5 % of the instructions, conflicts at 8.7 % of the FFMAs (6.5 % with BURSTS 1), so the FMA pipe
 //          busy in 86 % of cycles. The rung before: 86 %, 27 %, 69 %. tests/emulated/test_register_banks.py counts.
-// Measured H200, cold L2, median, ratio to cuBLAS FP32 in the same process, BURSTS 2: 4096 0.987 (2730 us, 50.3 TFLOP/s;
-//          recorded), 8192 1.043 (20.65 ms; fp32_tuning); in an earlier run 0.974 and 1.012, with BURSTS 1 0.954 and
-//          0.991. With that, ptxas reads 44 of 192 fragments a step less than 16 instructions before their use, with
-//          BURSTS 2 three. In the profile, the FMA pipe is busy in 81 % of the cycles in which the multiprocessor is (the
-//          rung before: 74 %), and dispatch stalls are hardly more frequent where the model has conflicts. Tiles take 1.29 M
-//          cycles on average, 1.35 M on the slowest multiprocessors, and these decide.
+// Portions BURSTS: a thread's copies of a tile, spread over the step. With 1, ptxas reads 44 of 192 fragments a step less than
+//          16 instructions before their use, with 2 and 4 three and four. With 2, warps wait for a place in the queue of the
+//          memory pipe four times as long as with 4 (mio_throttle, 0.027 and 0.006 cycles an instruction), and tiles
+//          take 1.29 M cycles on average, 1.35 M on the slowest multiprocessors, which decide; with 4 1.28 M and 1.30 M.
+// Measured H200, cold L2, median, ratio to cuBLAS FP32 in the same process, BURSTS 4: 4096 1.023 (2633 us, 52.2 TFLOP/s;
+//          recorded), 8192 1.044 (20.56 ms; fp32_tuning); with 2 0.984 and 1.041; with 1, in an earlier run, 0.954 and 0.991.
+//          In the profile, the FMA pipe is busy in 82 % of the cycles in which the multiprocessor is (the rung before:
+//          74 %), and dispatch stalls are hardly more frequent where the model has conflicts.
 // Tile     BM x BN x BK = 128 x 256 x 32, 256 threads, one block a multiprocessor, warps of 64 x 64. Shared memory
 //          4 * 32 * (132 + 256) * 4 B = 194 KB; 128 accumulators + 2 * (16 + 8) operands + addresses = 201 registers,
 //          no spills. Reuse 2 * 128 * 256 / 384 = 171 FLOP per element loaded. At 4096: 512 tiles = 3.88 waves of 132.
@@ -37,6 +39,7 @@
 #include "../../common/tensor_map.cuh"
 #include "../../common/tma.cuh"
 #include "../../common/vectors.cuh"
+#include "copies.cuh"
 
 #ifndef BM
 #define BM 128
@@ -69,7 +72,7 @@
 #define GROUP 16
 #endif
 #ifndef BURSTS
-#define BURSTS 1  // in how many portions a thread issues its copies of a tile
+#define BURSTS 4  // in how many portions a thread issues its copies of a tile
 #endif
 
 // block tile > warp tile > thread tile
@@ -109,71 +112,6 @@ static_assert(MIN_BLOCKS * (kSharedBytes + 2048) <= 228 * 1024, "the stages must
 // Whole: sizes are multiples of the tile. Edge: tiles may stick out, but rows of B suit the copy engine. Any: any size.
 enum Shape { kWhole, kEdge, kAny };
 
-// Copies kExtent values of m (or n) times BK of k, contiguous along k in global memory, to rows of m in shared memory,
-// 4 bytes a time: 8 values of k times 4 of m by a warp, so that it reads whole sectors and writes to 32 banks.
-template <int kExtent, int kRow, bool kInside>
-struct Transposer {
-    static constexpr int kStep = kThreads / 8;  // values of m that the block copies at once
-    static constexpr int kRows = kExtent / kStep;
-    static constexpr int kCopies = kRows * BK / 8;
-    static_assert(kExtent % kStep == 0, "whole passes");
-
-    const float *from[kRows];
-    int64_t limit;    // rows of the matrix from this thread's first on
-    int depth;        // K minus this thread's k in the tile to be copied next
-    uint32_t target;  // of this thread in a tile, in bytes
-
-    __device__ Transposer(const float *matrix, int64_t first, int64_t extent, int K)
-        : limit(extent - first - threadIdx.x / 8),
-          depth(K - static_cast<int>(threadIdx.x % 8)),
-          target((threadIdx.x % 8 * kRow + threadIdx.x / 8) * 4) {
-#pragma unroll
-        for (int row = 0; row < kRows; ++row)
-            from[row] = matrix + (first + threadIdx.x / 8 + row * kStep) * K + threadIdx.x % 8;
-    }
-
-    // The index-th copy. Nothing outside of the matrix is read: zeros are written for it. `wanted` says whether there
-    // is such a tile at all.
-    __device__ __forceinline__ void copy(uint32_t tile, int index, uint32_t wanted) const {
-        const int row = index % kRows, slice = index / kRows * 8;
-        const uint32_t to = tile + target + (slice * kRow + row * kStep) * 4;
-        if constexpr (kInside)
-            ladder::copy_async_if<4>(to, from[row] + slice, wanted);
-        else
-            ladder::copy_async_or_zero<4>(to, from[row] + slice, row * kStep < limit && slice < depth);
-    }
-
-    __device__ __forceinline__ void next_tile() {
-#pragma unroll
-        for (int row = 0; row < kRows; ++row) from[row] += BK;
-        depth -= BK;
-    }
-};
-
-// Copies BK rows of B in nn element by element, for sizes that the copy engine does not take.
-struct Elements {
-    static constexpr int kRows = kThreads < BN ? 1 : kThreads / BN;    // rows at once
-    static constexpr int kPerRow = kThreads < BN ? BN / kThreads : 1;  // copies of a thread in a row
-    static constexpr int kCopies = BK / kRows * kPerRow;
-    static_assert((kThreads % BN == 0 || BN % kThreads == 0) && BK % kRows == 0, "whole rows");
-
-    const float *matrix;
-    int64_t N, first;
-    int K, k = 0;
-
-    __device__ Elements(const float *matrix, int64_t first, int64_t N, int K)
-        : matrix(matrix), N(N), first(first), K(K) {}
-
-    __device__ __forceinline__ void copy(uint32_t tile, int index, uint32_t) const {
-        const int row = index / kPerRow * kRows + threadIdx.x / BN;
-        const int column = index % kPerRow * kThreads + threadIdx.x % BN;
-        const bool inside = k + row < K && first + column < N;
-        ladder::copy_async_or_zero<4>(tile + (row * BN + column) * 4, matrix + (k + row) * N + first + column, inside);
-    }
-
-    __device__ __forceinline__ void next_tile() { k += BK; }
-};
-
 template <Shape kShape>
 __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     register_banks(const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C,
@@ -202,12 +140,12 @@ __global__ void __launch_bounds__(kThreads, MIN_BLOCKS)
     }
     __syncthreads();
 
-    Transposer<BM, kRowA, kShape == kWhole> copy_a(A, first_row, M, K);
+    ladder::Transposer<BM, kRowA, BK, kThreads, kShape == kWhole> copy_a(A, first_row, M, K);
     auto copy_b = [&] {
         if constexpr (kTransposeB)
-            return Transposer<BN, kRowB, kShape == kWhole>(B, first_col, N, K);
+            return ladder::Transposer<BN, kRowB, BK, kThreads, kShape == kWhole>(B, first_col, N, K);
         else
-            return Elements(B, first_col, N, K);
+            return ladder::Elements<BN, BK, kThreads>(B, first_col, N, K);
     }();
     constexpr int kCopiesA = decltype(copy_a)::kCopies, kCopiesB = kEngine ? 0 : decltype(copy_b)::kCopies;
 

@@ -8,7 +8,7 @@
 // Measured in the kernel of rung 10 with 128 blocks, H200, BF16: against three stages and a whole tile of C, 0.1 % less
 //          time at 4096 and 0.8 % at 8192 in single launches, 0.7 and 0.6 % sustained; with 132 blocks, where each
 //          round ends unevenly, nothing. One buffer in place of two costs 0.6 and 0.5 %.
-//          Recorded: 1.024 at 4096 (rung 8 1.017) and 1.031 at 8192, where rung 8 (1.036) is as good: intervals of 1 %.
+//          Recorded: 1.025 at 4096 (rung 8 1.020) and 1.045 at 8192, where rung 8 (1.044) is as good: intervals of 1 %.
 // Tile     128 x 256 x 64 a block, 256 x 256 x 64 a cluster of two; 4 * 48 + 2 * 2 * 8 = 224 KB of 227.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M; up to 65536 pairs of tiles each way.
 #include "gemm.h"

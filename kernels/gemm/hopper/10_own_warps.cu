@@ -6,10 +6,10 @@
 // Changed  against 09_piecewise_store: boxes of C of 16 rows, one order of a warp each; the first tiles of the order as
 //          a parameter, and each other one read a tile ahead; loads ask L2 for 256 bytes at once (PROMOTION), as a row
 //          of 128 bytes of a tile is followed by the next k. All choices are open, as macros: cooperative.cuh.
-// Measured of cuBLAS, H200, one process, single cold launches and sustained. Recorded: BF16 1.022 and 1.009 at 4096,
-//          1.031 and 1.027 at 8192; FP16 1.017 and 1.001, 1.031 and 1.035. Rung 9 there: BF16 1.024 and 1.000, 1.031 and
-//          1.025. In another run, BF16: 1.021 and 1.019 at 4096, 1.035 and 1.041 at 8192, rung 9 1.021, 1.008, 1.026,
-//          1.019. So stores by warps are worth nothing in single launches at 4096, and 0 to 2 % elsewhere; the same code
+// Measured of cuBLAS, H200, one process, single cold launches and sustained. Recorded: BF16 1.023 and 1.005 at 4096,
+//          1.041 and 1.031 at 8192; FP16 1.019 and 1.010, 1.041 and 1.033. Rung 9 there: BF16 1.025 and 0.995, 1.045 and
+//          1.015. In two other runs, BF16: 1.022 and 1.009, 1.021 and 1.019 at 4096, 1.031 and 1.027, 1.035 and 1.041 at 8192,
+//          rung 9 1.024 and 1.000, 1.021 and 1.008, 1.031 and 1.025, 1.026 and 1.019. So stores by warps are worth nothing in single launches at 4096, and 0 to 2 % elsewhere; the same code
 //          comes back within 0.5 and 0.9 %, sustained within 1.5 %.
 // Lost     - the first stages ordered into L2 before the cluster has met: 1.1 and 1.6 % at 4096, 1.1 % at 8192, 2.5 % at 8192
 //            x 1024 x 4096 (BF16, C by warpgroups). The loads themselves come a microsecond later, for the same lines;

@@ -39,15 +39,6 @@ __device__ __forceinline__ void load_tile_multicast(uint32_t shared, const CUten
         : "memory");
 }
 
-// Brings a tile into L2 only. Nothing tells when it is there.
-__device__ __forceinline__ void prefetch_tile(const CUtensorMap &map, int column, int row) {
-    asm volatile(
-        "{\n.reg .pred mine;\nelect.sync _|mine, 0xffffffff;\n"
-        "@mine cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];\n}" ::"l"(&map),
-        "r"(column), "r"(row)
-        : "memory");
-}
-
 // Orders the copy of a tile to global memory; a commit must follow.
 __device__ __forceinline__ void store_tile(const CUtensorMap &map, uint32_t shared, int column, int row) {
     asm volatile(

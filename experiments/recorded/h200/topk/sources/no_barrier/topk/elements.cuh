@@ -4,11 +4,6 @@
 
 #include "order.cuh"
 
-// Whether loads are marked to leave the caches first.
-#ifndef STREAM
-#define STREAM 0
-#endif
-
 namespace topk {
 
 constexpr int kThreads = 256, kQuads = 4, kEach = 4 * kQuads, kRound = kThreads * kEach;
@@ -16,16 +11,11 @@ constexpr int kThreads = 256, kQuads = 4, kEach = 4 * kQuads, kRound = kThreads 
 // Four neighbours, or nothing. In PTX, so that they come into the very registers that the four before them leave, and
 // nothing has to wait for them to be moved there.
 __device__ __forceinline__ void load_quad_if(float (&to)[kEach], int at, const float *from, bool wanted) {
-    if constexpr (STREAM != 0)
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global.cs.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
-                     : "+f"(to[at]), "+f"(to[at + 1]), "+f"(to[at + 2]), "+f"(to[at + 3])
-                     : "l"(from), "r"(static_cast<int>(wanted)));
-    else
-        asm volatile(
-            "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, "
-            "[%4];\n}"
-            : "+f"(to[at]), "+f"(to[at + 1]), "+f"(to[at + 2]), "+f"(to[at + 3])
-            : "l"(from), "r"(static_cast<int>(wanted)));
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, "
+        "[%4];\n}"
+        : "+f"(to[at]), "+f"(to[at + 1]), "+f"(to[at + 2]), "+f"(to[at + 3])
+        : "l"(from), "r"(static_cast<int>(wanted)));
 }
 
 // Asks for `bytes` to be brought to L2; a multiple of 16, as the address.

@@ -3,7 +3,8 @@
 // Idea     In 10_register_banks nothing holds the warps of a block together but the data that they wait for. In its
 //          profile at 4096 tiles take 1.29 M cycles on average and 1.35 M on the slowest multiprocessors, which decide.
 //          In 09_double_buffer and in cuBLAS, whose warps meet in each step, no tile is slower than another. It may be
-//          that warps at one place of the loop fetch its instructions once (70 KB a step), and warps apart twice.
+//          that warps at one place of the loop fetch its instructions once (70 KB a step), and warps apart twice. (The
+//          profile of this rung with BURSTS 2 bears that out in part alone: 1.31 M and 1.36 M.)
 // Changed  against the rung before:
 //          - __syncthreads where a step of BK begins. Whoever has passed it knows that nobody reads the stage of the
 //            step before any more: `read` and the wait for it go, and tiles are ordered STAGES - 1 ahead, not - 2;
@@ -13,22 +14,31 @@
 //          used less than 16 and 32 instructions after them (a read takes some thirty cycles):
 //                                                      16  32   FFMAs that wait for registers   instructions
 //          10_register_banks, BURSTS 2                  3   5   375 of 4096                     4375
-//          this                                         1   3   373                             4365
-//          all products after the wait                  4   6   348                             4365
-//          B read before A                             54  60   220                             4365
+//          BURSTS 4                                     2       344                             4371
+//          BURSTS 2                                     1   3   373                             4365
+//          BURSTS 2, all products after the wait        4   6   348                             4365
+//          BURSTS 2, B read before A                   54  60   220                             4365
 //          BURSTS 1: copies of a tile at once          40  40   241                             4362
+//          BURSTS 8                                     0       325                             4383
 //          tests/emulated/test_register_banks.py counts.
-// Model    a cycle an instruction and one more for each such FFMA, two warps a scheduler: 9476 cycles a step, of which
-//          8192 are FFMAs. 512 tiles of 128 steps in four rounds of 132 are 4.85 M cycles, 2.45 ms at 1.98 GHz.
-// Measured H200, cold L2, median, ratio to cuBLAS FP32 in the same process, of the form before this one (both barriers,
-//          4383 instructions, none of its reads late): 4096 1.011 (2657 us), 8192 1.033 (20.77 ms); without meeting
-//          1.000 and 1.037; 10_register_banks 0.983 and 1.039. So meeting pays where rounds are few, and a step takes
-//          10270 cycles at 4096. This form has not been measured.
+// Model    a cycle an instruction and one more for each such FFMA, two warps a scheduler: 9430 cycles a step, of which
+//          8192 are FFMAs. 512 tiles of 128 steps in four rounds of 132 are 4.83 M cycles, 2.44 ms at 1.98 GHz.
+// Measured H200, cold L2, median, ratio to cuBLAS FP32 in the same process; single at 4096 and 8192, sustained at both:
+//            BURSTS 4                            1.029  1.055    1.027  1.054
+//            BURSTS 2 (recorded: 0.976)          0.974  1.031    0.974  1.031
+//            BURSTS 2, three stages              0.982  1.031    0.978  1.032
+//            BK 16, BURSTS 4, six stages         1.030  1.040    1.026  1.040
+//            10_register_banks, BURSTS 2         0.987  1.043    0.984  1.045
+//          The model has 0.5 % between 4 and 2 portions. The rest may be the queue of the memory pipe: with BURSTS 2 warps wait
+//          for a place in it twice as long as in rung 10 (mio_throttle 0.055 and 0.027 cycles an instruction), perhaps as the
+//          reads of fragments stand behind the copies. BK 16 has portions of half the size, and 35 KB of code in place of 70:
+//          the profile's next wait is for instructions (0.19 cycles each; cuBLAS 0.02). BURSTS 4 has not been profiled.
+//          The form before this one (both barriers of the ring, BURSTS 2): 1.011 and 1.033; without meeting 1.000 and 1.037.
 // Lost     The form that was measured, in blocks that stay, the last two rounds of tiles cut along k into equal shares,
 //          sums handed over through L2: 0.887 and 0.955, though a block has 496.5 steps in place of 512 (3972 of 4096).
 //          It was the same binary, started with other numbers. docs/kernels.md says what that excludes.
-// Tile     BM x BN x BK = 128 x 256 x 32, 256 threads, one block a multiprocessor, warps of 64 x 64: as before. 194
-//          registers, no spills in any shape or layout; 4 stages of 48.5 KB.
+// Tile     BM x BN x BK = 128 x 256 x 32, 256 threads, one block a multiprocessor, warps of 64 x 64: as before. 190
+//          registers in nn, 212 in nt, no spills in whole tiles; where tiles stick out, nt spills 8 bytes. 4 stages of 48.5 KB.
 // Sizes    any M, N, K >= 1, layouts nn and nt: see Shape. Needs compute capability 9.0 for the copy engine.
 #include "gemm.h"
 
@@ -75,7 +85,7 @@
 #define MEETINGS 1  // how often in a step warps wait for one another
 #endif
 #ifndef BURSTS
-#define BURSTS 2  // in how many portions a thread issues its copies of a tile
+#define BURSTS 4  // in how many portions a thread issues its copies of a tile
 #endif
 
 // block tile > warp tile > thread tile

@@ -1,5 +1,4 @@
-// How the threads of a block copy a tile of A or B to shared memory by cp.async, where the copy engine does not. (The
-// same as in 10_register_banks.)
+// How the threads of a block copy a tile of A or B to shared memory by cp.async, where the copy engine does not.
 #pragma once
 #include "../../common/async_copy.cuh"
 

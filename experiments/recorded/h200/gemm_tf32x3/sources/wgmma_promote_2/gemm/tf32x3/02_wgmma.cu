@@ -20,8 +20,8 @@
 // Ring     filled: the copy engine's bytes. ready: an arrival of each splitting warp. read: one of each multiplying
 //          warp, once the products that read the stage have been waited for (those of one tile stay in flight
 //          meanwhile).
-// Measured 2.385 of cuBLAS FP32 at 4096 and 2.432 at 8192 (H200, one process, single cold launches): 121.8 and 123.2
-//          TFLOP/s. PROMOTE 2 (sums of 64 k) 2.312 and 2.352: twice as many additions cost 3.2 %. PROMOTE 8 does not
+// Measured 2.385 of cuBLAS FP32 at 4096 and 2.439 at 8192 (H200, one process, single cold launches): 121.8 and 122.8
+//          TFLOP/s. PROMOTE 2 (sums of 64 k) 2.312 and 2.365: twice as many additions cost 3.1 %. PROMOTE 8 does not
 //          help: its longer unrolled loop spills.
 // Sizes    N % 4 == 0 and K % 4 == 0 (rows of 16 bytes for the copy engine), any M; layout nn.
 #include "gemm.h"

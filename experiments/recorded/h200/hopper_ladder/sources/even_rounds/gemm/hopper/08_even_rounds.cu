@@ -14,6 +14,8 @@
 //          with 132 blocks, paid nothing (1.002 and 1.025 against 1.004 and 1.027 of bands): its rounds were no
 //          squares. With 128, sustained, 16 x 4 pairs (bands of 16) take 2.1 to 2.5 % more time than 8 x 8 along the
 //          curve.
+//          Recorded, single and sustained: 1.017 and 1.016 at 4096, 1.036 and 1.026 at 8192; rung 7 1.008, 1.000, 1.036,
+//          1.027. So at 8192 it gained nothing there. From and to DRAM at 4096: 158 MB in place of 176.
 // Tile     128 x 256 x 64 a block, 256 x 256 x 64 a cluster of two; STAGES = 3: 3 * 48 + 64 = 208 KB.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M; up to 65536 pairs of tiles each way.
 #include "gemm.h"

@@ -1,37 +1,34 @@
-// Rung 10: each warp stores its own rows of C, and the first loads do not wait for the cluster to meet.
+// Rung 10: each warp stores its own rows of C, and every choice of the kernel is open.
 //
 // Idea     Between two tiles the tensor cores wait for the stores of C, 1024 of 65536 cycles at 4096 for what shared
 //          memory takes alone, and the 8 barriers of a warpgroup a tile make all wait for the slowest. But a warp has
-//          whole rows, 16 of each piece of 64 x 64: it can order their copy itself. And a launch begins with a
-//          microsecond of latencies in a row (order of the tiles, maps, first tiles, all from DRAM), which may overlap.
+//          whole rows, 16 of each piece of 64 x 64: it can order their copy itself.
 // Changed  against 09_piecewise_store: boxes of C of 16 rows, one order of a warp each; the first tiles of the order as
-//          a parameter; maps and the first stages on their way to L2 before the cluster has met; loads ask L2 for 256
-//          bytes at once (PROMOTION), as a row of 128 bytes of a tile is followed by the next k. All choices are open,
-//          as macros: cooperative.cuh.
-// Measured of cuBLAS, H200, one process, single cold launches and sustained: BF16 1.021 and 1.014 at 4096, 1.033 and
-//          1.033 at 8192; FP16 1.020 and 1.011, 1.046 and 1.039. What was tried against it, BF16, 4096 and 8192:
+//          a parameter, and each other one read a tile ahead; loads ask L2 for 256 bytes at once (PROMOTION), as a row
+//          of 128 bytes of a tile is followed by the next k. All choices are open, as macros: cooperative.cuh.
+// Measured of cuBLAS, H200, one process, single cold launches and sustained. Recorded: BF16 1.022 and 1.009 at 4096,
+//          1.031 and 1.027 at 8192; FP16 1.017 and 1.001, 1.031 and 1.035. Rung 9 there: BF16 1.024 and 1.000, 1.031 and
+//          1.025. In another run, BF16: 1.021 and 1.019 at 4096, 1.035 and 1.041 at 8192, rung 9 1.021, 1.008, 1.026,
+//          1.019. So stores by warps are worth nothing in single launches at 4096, and 0 to 2 % elsewhere; the same code
+//          comes back within 0.5 and 0.9 %, sustained within 1.5 %.
+// Lost     - the first stages ordered into L2 before the cluster has met: 1.1 and 1.6 % at 4096, 1.1 % at 8192, 2.5 % at 8192
+//            x 1024 x 4096 (BF16, C by warpgroups). The loads themselves come a microsecond later, for the same lines;
 //          - IN_FLIGHT 1 (products of the next stage are issued before those of this one have ended, which frees stages
-//            late): 1.019 and 1.033 single, 1.015 and 1.030 sustained. Two warpgroups keep the tensor cores busy
-//            anyway;
-//          - STAGGER 1, 2 (one warpgroup runs ahead, so that one stores while the other multiplies): nothing, as both
-//            share each stage of the ring, and the one ahead soon waits for the other to free it;
-//          - bands of 8 pairs in place of the curve (HILBERT 0): 1.024 and 1.041 single, but 1.007 and 1.029 sustained:
-//            rounds are the same squares, but the next one is not always beside the last;
-//          - no cluster: 1.020 and 1.036 single, 0.993 and 1.000 sustained: half as many bytes again from L2 to the
-//            multiprocessors cost 2 to 3 % where power is short;
-//          - PROMOTION 0: 0.1 to 0.8 % slower.
-//          And with 132 blocks (1.004 and 1.017): a 256 x 128 tile 1.002 and 1.014; clusters of 1 x 2 0.993 and 0.993;
-//          of 2 x 2 0.846 and 0.936: at most 30 of them fit on 132 multiprocessors, whose groups are no multiples of
-//          4, so 5 and 18 rounds in place of 4 and 16; 256 x 192 0.924 and 1.000: 11 rounds of which 0.6 is empty.
-// Open     (unmeasured; experiments/tuning/hopper_tuning.yaml has the points)
-//          - ZIGZAG: k runs back in every other round. Of the 64 MB that a round reads at 8192, the next one needs half
-//            again, and what L2 still holds of it are the last values of k: read first, they hit. With an L2 that keeps
-//            the last 30, 40 or 50 MB, 870, 830 or 770 MB come from DRAM in place of 1020. At 4096, where a round's
-//            panels are 32 MB, nothing;
-//          - BALANCED: all 132 blocks, the last two rounds cut along k (common/balanced.cuh): 3.88 and 15.5 rounds in
-//            place of 4 and 16, for a tile of sums that each block writes and reads, about 4 steps of k. In cycles 1.4
-//            and 2.8 % less; under a power cap, where the rate goes with the number of multiprocessors to the 2/3, 1
-//            and 2 %.
+//            late), STAGGER 1, 2 (one warpgroup runs ahead, so that one stores while the other multiplies): nothing. Two
+//            warpgroups keep the tensor cores busy anyway, and the one ahead soon waits for the other to free a stage;
+//          - no cluster: sustained 2 to 3 % slower: half as many bytes again from L2 to the multiprocessors;
+//          - PROMOTION 0: 0.2 % faster or slower, sustained 0.5 to 1.2 % slower (with the early loads it was 0.2 to 0.9 %
+//            faster);
+//          - 132 blocks: 0.9 and 1.2 % slower, see rung 8. With these, clusters of 1 x 2: another 1.1 and 2.3 %; of 2 x 2:
+//            16 and 8 % (at most 30 of them fit on 132 multiprocessors, so 5 and 18 rounds in place of 4 and 16); tiles of
+//            256 x 192: 8 and 2 % (11 rounds of which 0.6 is empty).
+// Paid     by shape, so in the next rung:
+//          - ZIGZAG: k runs back in every other round, so that what L2 still holds of the last one is read first: 0.0 to 0.9 %
+//            at 4096 and at shapes of two rounds in twelve comparisons, 0.0 to 0.3 % without the early loads; 137 MB from and
+//            to DRAM at 4096 in place of 158. Nothing at 8192;
+//          - BALANCED: all 132 blocks, the last two rounds cut along k (common/balanced.cuh): 3.88 and 15.5 rounds in place of
+//            4 and 16, for a tile of sums that each block writes and reads. In bands of 8 1.062 in place of 1.035 at 8192
+//            (sustained 1.023 and 1.041: 132 multiprocessors draw more power); at 4096 0.978.
 // Tile     BM x BN = 128 x 256, BK 64; 4 * 48 + 2 * 2 * 8 = 224 KB of 227.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M; up to 65536 tiles of a cluster each way.
 #include "gemm.h"

@@ -11,7 +11,8 @@
 // Order    Before a warpgroup writes its part of the buffer, the thread that ordered its last copies waits until they
 //          have been read. After, each thread makes its writes visible to the engine, the warpgroup meets, one thread
 //          orders.
-// Measured 1.004 at 4096 and 1.027 at 8192: the widest step since rung 4.
+// Measured 1.008 at 4096 and 1.036 at 8192: the widest step since rung 4. The tensor pipe is active for 94 % of the cycles,
+//          in place of 83.
 // Sizes    K % 8 == 0 and N % 8 == 0 (rows of 16 bytes); any M.
 #include "gemm.h"
 
