@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 from profiler.analysis import formatting  # noqa: E402
 from profiler.analysis.ladder import LadderRow, ladder_rows, verdict_lines  # noqa: E402
 from profiler.analysis.rundata import RunData  # noqa: E402
+from profiler.analysis.statistics import Interval  # noqa: E402
 from profiler.rundir import RunDir  # noqa: E402
 
 RECORDED = ROOT / "experiments" / "recorded" / "h200"
@@ -86,6 +87,10 @@ def shares(names: Sequence[str]) -> str:
     return table([f"`{names[0]}`", *(formatting.size(size) for size in data.sizes)], lines)
 
 
+def bounded(ratio: Interval | None) -> str:
+    return "" if ratio is None else formatting.bounded_ratio(ratio.value, ratio.low, ratio.high)
+
+
 def rungs(names: Sequence[str]) -> str:
     data, rows = loaded(names[0])
     sustained = any(row.sustained is not None for row in rows)
@@ -96,16 +101,15 @@ def rungs(names: Sequence[str]) -> str:
                 continue
             pipe = "pipe_fma" if row.dtype == "fp32" else "pipe_tensor"
             active = data.average(row.variant, size, pipe).value
-            ratio = formatting.bounded_ratio(row.ratio.value, row.ratio.low, row.ratio.high) if row.ratio else ""
-            steady = row.sustained_ratio
+            steady = "" if row.is_baseline else bounded(row.sustained_ratio)
             lines.append(
                 [
                     formatting.size(size),
                     row.dtype,
                     f"`{row.variant}`",
                     formatting.si(row.rate, row.rate_unit) if row.rate else "",
-                    "baseline" if row.is_baseline else ratio,
-                    *([f"{steady.value:.3f}" if steady and not row.is_baseline else ""] if sustained else []),
+                    "baseline" if row.is_baseline else bounded(row.ratio),
+                    *([steady] if sustained else []),
                     f"{active:.1f} %" if active is not None else "",
                     f"{row.clock_mhz:.0f} MHz" if row.clock_mhz else "",
                     f"{row.registers.value:.0f}" if row.registers.value is not None else "",
@@ -127,13 +131,12 @@ def ladder(names: Sequence[str]) -> str:
     for row in rows:
         if row.size != data.main_size:
             continue
-        ratio = "" if row.ratio is None else formatting.bounded_ratio(row.ratio.value, row.ratio.low, row.ratio.high)
         cells = [
             f"`{row.variant}`",
             row.dtype,
             formatting.time_ns(row.time.value) if row.time else formatting.status(row.status),
             formatting.si(row.rate, row.rate_unit) if row.rate else "",
-            "baseline" if row.is_baseline else ratio,
+            "baseline" if row.is_baseline else bounded(row.ratio),
             row.limit.text if row.time else row.reason,
             row.idea,
         ]

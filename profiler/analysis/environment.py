@@ -10,6 +10,7 @@ from typing import Any
 from profiler.analysis import formatting
 from profiler.analysis.own_times import METHOD_WORDS as OWN_WORDS
 from profiler.analysis.rundata import WHY_TEXT, RunData
+from profiler.analysis.sustained import LEAST_DOF
 from profiler.analysis.taken_over import reused_text
 from profiler.controls import parse_row_name
 
@@ -149,6 +150,12 @@ def _method(data: RunData) -> tuple[str, ...]:
                 if processes < 2
                 else f"{processes} processes, resampled first."
             )
+        )
+    if "sustained" in methods:
+        lines.append(
+            "Intervals of sustained ratios: 95 %, Student's t; how far blocks scatter, apart from what those of a "
+            "variant or a pass share, is taken from all variants of a size that met the power limit, or from all that "
+            f"did not; none of fewer than {LEAST_DOF} degrees of freedom."
         )
     throttles = sorted({str(r["throttle"]) for r in rows if r["throttle"] and r["throttle"] not in ("none", "0")})
     if throttles:

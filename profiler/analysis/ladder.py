@@ -12,6 +12,7 @@ from profiler.analysis.own_times import PROGRAM_WHY, OwnTime, own_ranks, own_tim
 from profiler.analysis.roofline import Limit, RoofUse, limit_of, roof_uses
 from profiler.analysis.rundata import TIMED_STATUSES, Row, RunData, Value
 from profiler.analysis.statistics import Interval, Sample, median_interval, quartile_spread, ratio_interval
+from profiler.analysis.sustained import sustained_ratio
 from profiler.analysis.taken_over import reused_from
 from profiler.frames import SKIPPED
 
@@ -127,7 +128,6 @@ def _row(data: RunData, variant: Row, size: str, order: int, previous: str | Non
     if previous is not None and samples and not is_baseline:
         step = ratio_interval(data.samples(previous, size), samples)
     sustained = data.samples(name, size, "sustained") if samples else []
-    base_sustained = data.samples(baseline, size, "sustained") if baseline and data.timed(baseline) else []
     uses = roof_uses(data, name, size)
     rate, unit = _rate(data, dtype, size, time)
     copy, copy_why = _copy_share(data, dtype, size, rate)
@@ -159,7 +159,7 @@ def _row(data: RunData, variant: Row, size: str, order: int, previous: str | Non
         step=step,
         previous=previous if step else None,
         sustained=median_interval(sustained) if sustained else None,
-        sustained_ratio=ratio_interval(base_sustained, sustained) if sustained and base_sustained else None,
+        sustained_ratio=sustained_ratio(data, baseline, name, size) if sustained else None,
         limit=limit_of(uses, _why_unknown(data, name, size)),
         uses=uses,
         check=_check(data, name, size),

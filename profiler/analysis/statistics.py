@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 Array = npt.NDArray[np.float64]
 
@@ -113,6 +114,12 @@ def by_process(samples: Sequence[Sample]) -> Mapping[Hashable, list[Sample]]:
     for sample in sorted(samples, key=lambda s: (s.process, s.order)):
         groups.setdefault(sample.process, []).append(sample)
     return groups
+
+
+@lru_cache(maxsize=512)
+def t_quantile(confidence: float, df: float) -> float:
+    """Return the two-sided quantile of Student's t."""
+    return float(special.stdtrit(df, (1 + confidence) / 2))
 
 
 def _times(samples: Sequence[Sample]) -> Array:

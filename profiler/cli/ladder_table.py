@@ -118,6 +118,9 @@ def ladder_document(rows: Sequence[LadderRow]) -> list[dict[str, Any]]:
             "baseline": row.baseline,
             "sustained_ns": row.sustained.value if row.sustained else None,
             "sustained_ratio": row.sustained_ratio.value if row.sustained_ratio else None,
+            "sustained_ratio_interval": [row.sustained_ratio.low, row.sustained_ratio.high]
+            if row.sustained_ratio
+            else None,
             "copy_share": row.copy.share if row.copy else None,
             "copy_rate": row.copy.rate if row.copy else None,
             "copy_kind": row.copy.kind if row.copy else None,

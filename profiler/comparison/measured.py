@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 from profiler.analysis import formatting
 from profiler.analysis.rundata import APART, Row, RunData
+from profiler.analysis.statistics import t_quantile
 from profiler.comparison.model import CodeIdentity, Noise, Reason, RowComparison, Settings, Verdict
 from profiler.comparison.samples import Side, side_of
-from profiler.comparison.statistics import Difference, least_effect, only_the_clock, t_quantile
+from profiler.comparison.statistics import Difference, least_effect, only_the_clock
 
 
 @dataclass(frozen=True)

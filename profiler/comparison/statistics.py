@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
+from profiler.analysis.statistics import t_quantile
 from profiler.comparison.model import Direction, Estimate, Noise, Settings
 
 #: From this many pairs on the Hodges-Lehmann estimate replaces the mean: one process in another mode does not move it.
@@ -151,12 +152,6 @@ def only_the_clock(log_ratio: float, clock_before: float | None, clock_after: fl
         return False
     cycles = log_ratio + math.log(clock_after / clock_before)
     return cycles / log_ratio < 0.5
-
-
-@lru_cache(maxsize=512)
-def t_quantile(confidence: float, df: float) -> float:
-    """Return the two-sided quantile of Student's t."""
-    return float(special.stdtrit(df, (1 + confidence) / 2))
 
 
 @lru_cache(maxsize=512)

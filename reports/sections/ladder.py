@@ -323,5 +323,6 @@ def _sustained(row: LadderRow) -> Mapping[str, str] | None:
     ratio = row.sustained_ratio
     return {
         "value": formatting.time_ns(row.sustained.value),
-        "ratio": _bounded(ratio) if ratio else "",
+        "ratio": formatting.ratio(ratio.value, ratio.low, ratio.high) if ratio else "",
+        "bounds": formatting.interval(ratio.low, ratio.high) if ratio else "",
     }

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from profiler.analysis.statistics import t_quantile
 from profiler.comparison.escalation import DONE, Step, next_step
 from profiler.comparison.model import Noise, Settings
 from profiler.comparison.samples import UNKNOWN_TICK_NS, location, mode_gap, side_of, tick_of
@@ -22,7 +23,6 @@ from profiler.comparison.statistics import (
     least_effect,
     only_the_clock,
     seen,
-    t_quantile,
 )
 
 FLOOR = Noise(0.005, 40.0, "test")
