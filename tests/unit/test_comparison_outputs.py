@@ -232,6 +232,7 @@ def test_the_terminal_ends_with_the_outcome_and_names_the_cause() -> None:
     assert text.splitlines()[-1] == "regressed (exit 1): 1 regressed, 1 suspected, 1 unchanged"
     assert "transpose at 4096³: explained" in text
     assert "32-way bank conflicts" in text
+    assert "Also differs: driver: 580.1 before, 590.2 after." in text
     assert "94 % of the change (roofline: shared memory at its peak rate)" in " ".join(text.split())
 
 
