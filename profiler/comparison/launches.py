@@ -111,9 +111,9 @@ def compare_launches(
             said = "the same file on both sides" if same_file else ""
             notes = () if one.how == "mangled" else ("matched by its demangled name",)
             rows.append(RowComparison(one.name, "", "", "counters_only", words=said, notes=notes))
-    notes = ["Counters only: the profiler's duration of one launch is no time to judge by."]
+    remarks = ["Counters only: the profiler's duration of one launch is no time to judge by."]
     if matches and not any(one.how for one in matches):
-        notes.append("The files share no kernel: launches correspond where name and template arguments are the same.")
+        remarks.append("The files share no kernel: launches correspond where name and template arguments are the same.")
     return Comparison(
         *names,
         kind="counters_only",
@@ -121,7 +121,7 @@ def compare_launches(
         mismatches=tuple(found),
         settings=settings,
         same_run=same_file,
-        notes=tuple(notes),
+        notes=tuple(remarks),
     )
 
 
