@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 BANKS = 32
-WORD_BYTES = 4
 SECTOR_BYTES = 32
 
 

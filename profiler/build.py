@@ -273,7 +273,7 @@ def _finished(facts: Mapping[str, Any], record: Mapping[str, Any], refuse: Seque
     folder = build_folder(facts["key"])
     log = (folder / LOG).read_text(encoding="utf-8", errors="replace")
     try:
-        exported = elf.dynamic_symbols((folder / LIBRARY).read_bytes()).defined
+        exported = elf.exported_symbols((folder / LIBRARY).read_bytes())
     except elf.NotElf as error:
         return Built(status="build_failed", reason=f"nvcc wrote an unusable library: {error}", log=log)
     if _ENTRY_POINT not in exported:

@@ -1,7 +1,7 @@
 """Resident blocks per SM and what limits them, from registers, shared memory, barriers and block size.
 
 Sources of the constants: *blocks, warps, shared memory, registers* are the table "Technical Specifications per Compute
-Capability" of the CUDA C++ Programming Guide (13.0); *allocation units, barriers and the shared-memory configurations*
+Capability" of the CUDA C++ Programming Guide (13.0); *allocation units and barriers*
 are those that the toolkit's own ``cuda_occupancy.h`` (13.0) and the counters ``launch__occupancy_limit_*`` of measured
 kernels agree on (tests/unit/test_occupancy.py).
 """
@@ -30,7 +30,6 @@ class SmLimits:
     shared_unit_bytes: int  #: allocations are rounded up to this
     shared_reserved_bytes: int  #: that the driver keeps, per block
     barriers: int | None  #: named barriers of an SM; None where they never limit
-    configurations: tuple[int, ...]  #: shared-memory sizes that the L1 can be divided into
     registers: int = 65536  #: of an SM, and of one block
     register_unit: int = 256  #: a warp's registers are rounded up to this
     max_registers_per_thread: int = 255
@@ -38,43 +37,36 @@ class SmLimits:
     max_threads_per_block: int = 1024
 
 
-def _sm(cc: tuple[int, int], blocks: int, warps: int, shared_kib: tuple[int, ...], per_block_kib: int) -> SmLimits:
+def _sm(cc: tuple[int, int], blocks: int, warps: int, shared_kib: int, per_block_kib: int) -> SmLimits:
     hopper_or_later, ampere_or_later = cc >= (9, 0), cc >= (8, 0)
     return SmLimits(
         compute_capability=cc,
         max_blocks=blocks,
         max_warps=warps,
-        shared_bytes=shared_kib[-1] * _KIB,
+        shared_bytes=shared_kib * _KIB,
         shared_block_bytes=per_block_kib * _KIB,
         shared_unit_bytes=128 if ampere_or_later else 256,
         shared_reserved_bytes=_KIB if ampere_or_later else 0,
         barriers=(2 * blocks if warps == 64 else blocks) if hopper_or_later else None,
-        configurations=tuple(size * _KIB for size in shared_kib),
     )
 
-
-_VOLTA = (0, 8, 16, 32, 64, 96)
-_TURING = (32, 64)
-_A100 = (0, 8, 16, 32, 64, 100, 132, 164)
-_GA10X = (0, 8, 16, 32, 64, 100)
-_HOPPER = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 
 _LIMITS: dict[tuple[int, int], SmLimits] = {
     limits.compute_capability: limits
     for limits in (
-        _sm((7, 0), 32, 64, _VOLTA, 96),
-        _sm((7, 2), 32, 64, _VOLTA, 96),
-        _sm((7, 5), 16, 32, _TURING, 64),
-        _sm((8, 0), 32, 64, _A100, 163),
-        _sm((8, 6), 16, 48, _GA10X, 99),
-        _sm((8, 7), 16, 48, _A100, 163),
-        _sm((8, 9), 24, 48, _GA10X, 99),
-        _sm((9, 0), 32, 64, _HOPPER, 227),
-        _sm((10, 0), 32, 64, _HOPPER, 227),
-        _sm((10, 3), 32, 64, _HOPPER, 227),
-        _sm((11, 0), 24, 48, _HOPPER, 227),
-        _sm((12, 0), 24, 48, _GA10X, 99),
-        _sm((12, 1), 24, 48, _GA10X, 99),
+        _sm((7, 0), 32, 64, 96, 96),
+        _sm((7, 2), 32, 64, 96, 96),
+        _sm((7, 5), 16, 32, 64, 64),
+        _sm((8, 0), 32, 64, 164, 163),
+        _sm((8, 6), 16, 48, 100, 99),
+        _sm((8, 7), 16, 48, 164, 163),
+        _sm((8, 9), 24, 48, 100, 99),
+        _sm((9, 0), 32, 64, 228, 227),
+        _sm((10, 0), 32, 64, 228, 227),
+        _sm((10, 3), 32, 64, 228, 227),
+        _sm((11, 0), 24, 48, 228, 227),
+        _sm((12, 0), 24, 48, 100, 99),
+        _sm((12, 1), 24, 48, 100, 99),
     )
 }
 
@@ -184,12 +176,6 @@ def curve(
         here = occupancy(sm, **at, barriers=barriers, shared_config_bytes=shared_config_bytes)
         points.append((value, here.warps))
     return points
-
-
-def configuration_for(sm: SmLimits, shared_bytes: int, blocks: int) -> int:
-    """Return the smallest shared-memory configuration that holds this many blocks, as the driver chooses by default."""
-    wanted = blocks * _allocated(sm, shared_bytes)
-    return next((size for size in sm.configurations if size >= wanted), sm.configurations[-1])
 
 
 def _refusal(sm: SmLimits, block_size: int, registers: int, shared_bytes: int) -> str:

@@ -164,8 +164,12 @@ def _describe(run: Run, recording: RunDir) -> None:
     for key in _METHOD:
         if key in source:
             run.dir.manifest[key] = source[key]
-    compiler_here = run.dir.manifest["tools"].get("nvcc")
-    compiler_there = source["tools"].get("nvcc")
+    here, there = run.dir.manifest["tools"].get("nvcc"), source["tools"].get("nvcc")
+    if run.builds and here and there and here != there:
+        run.remark(
+            f"Times and counters are of a build by nvcc {there}; registers, occupancy and machine code are of the same "
+            f"sources, built here by nvcc {here}."
+        )
     run.note(
         "replay",
         {
@@ -175,6 +179,5 @@ def _describe(run: Run, recording: RunDir) -> None:
             "driver": (source["gpu"] or {}).get("driver"),
             "tools": source["tools"],
             "versions": source.get("versions", {}),
-            "compiler_differs": bool(compiler_here and compiler_there and compiler_here != compiler_there),
         },
     )

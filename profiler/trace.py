@@ -121,7 +121,7 @@ def with_nsys(run: Run, nsys: Tool, pairs: Sequence[Pair], stem: str = "trace") 
         except LadderError as error:
             result.trouble = Trouble(error.message, error.hint)
             return result
-    _cut(run, pairs, result, read.spans.frame)
+    _cut(pairs, result, read.spans.frame)
     used = {int(one) for one in read.spans.frame["device"].dropna().unique()}
     result.gpus = {device: name for device, name in read.gpus.items() if device in used}
     result.remarks = read.remarks
@@ -160,7 +160,7 @@ def with_cupti(run: Run, pairs: Sequence[Pair]) -> Traced:
         except kineto.NotKineto as error:
             result.trouble = Trouble(f"the trace cannot be read: {error}")
             return result
-    _cut(run, pairs, result, read.frame)
+    _cut(pairs, result, read.frame)
     result.gpus = {0: run.gpu.name} if run.gpu is not None else {}
     result.remarks = read.remarks
     return result
@@ -192,7 +192,7 @@ def _keep(run: Run, pairs: Sequence[Pair], result: Traced, why: Trouble | None) 
         run.say(f"trace: {row['evidence']}")
 
 
-def _cut(run: Run, pairs: Sequence[Pair], result: Traced, frame: pd.DataFrame) -> None:
+def _cut(pairs: Sequence[Pair], result: Traced, frame: pd.DataFrame) -> None:
     """Keep what lies in the variants' ranges."""
     ranges = {range_name(index): pair for index, pair in enumerate(pairs)}
     titles = {range_name(index): f"{name} at {formatting.size(size)}" for index, (name, size) in enumerate(pairs)}

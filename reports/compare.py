@@ -16,7 +16,7 @@ from reports.figures import Figure
 from reports.page import render_page
 from reports.page_assets import relative_url, write_shared
 from reports.render import write_page
-from reports.roofline_figure import roofline_figure
+from reports.roofline_figure import drawn_lines, roofline_figure
 from reports.sections import compare as section
 
 #: More dots than these cannot be told apart.
@@ -73,7 +73,7 @@ def _rooflines(
 
 def _roofline_figure(lines: list[Roofline]) -> Figure | None:
     earlier = [point.variant for line in lines for point in line.points if is_before(point.variant)]
-    return roofline_figure(lines, [line.size for line in lines], earlier)
+    return roofline_figure(drawn_lines(lines), [line.size for line in lines], earlier)
 
 
 def _head(comparison: Comparison, data: RunData | None) -> dict[str, Any]:

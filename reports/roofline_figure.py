@@ -25,13 +25,12 @@ def drawn_lines(lines: Sequence[Roofline]) -> list[Roofline]:
 
 
 def roofline_figure(
-    lines: Sequence[Roofline], sizes: Sequence[str], baselines: Collection[str], first: str = ""
+    drawn: Sequence[Roofline], sizes: Sequence[str], baselines: Collection[str], first: str = ""
 ) -> Figure | None:
     """Return the roofline with its choices of size, contract and level; None when no dot can be placed.
 
-    ``first`` is the size shown at first, where it is drawn.
+    ``drawn`` are the sizes of :func:`drawn_lines`; ``first`` is the one shown at first, where it is drawn.
     """
-    drawn = drawn_lines(lines)
     if not drawn:
         return None
     figure = Figure("chart-roofline", "Roofline: performance against arithmetic intensity")

@@ -1,14 +1,15 @@
-"""Writes docs/metrics.md from the metric table. ``--check`` only says whether the file is current."""
+"""Writes docs/metrics.md from the metric table."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from itertools import groupby
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+from generated import ROOT, write_or_check  # noqa: E402
 
 from profiler.metrics import METRICS, STALL_REASONS, Metric, table  # noqa: E402
 
@@ -54,19 +55,5 @@ def _table(rows: list[Metric]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    """Write the page, or check it; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is not current")
-    wanted = text()
-    if parser.parse_args().check:
-        current = TARGET.is_file() and TARGET.read_text(encoding="utf-8") == wanted
-        if not current:
-            print("docs/metrics.md is not current: run python scripts/generate_metrics_doc.py", file=sys.stderr)
-        return 0 if current else 1
-    TARGET.write_text(wanted, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check("generate_metrics_doc.py", __doc__, lambda: {TARGET: text()}))

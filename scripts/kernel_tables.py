@@ -1,4 +1,4 @@
-"""Fills tables of README.md and docs/kernels.md from the recorded runs: ``scripts/kernel_tables.py [--check]``.
+"""Fills tables of README.md and docs/kernels.md from the recorded runs.
 
 A table stands between ``<!-- table: KIND NAME... -->`` and ``<!-- end -->``. Kinds: ``best`` (for each experiment and
 size the fastest rung of ours beside copy and library), ``shares`` (of copy, rungs by sizes), ``rungs`` (every rung of a
@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+from generated import ROOT, write_or_check  # noqa: E402
 
 from profiler.analysis import formatting  # noqa: E402
 from profiler.analysis.ladder import LadderRow, ladder_rows, verdict_lines  # noqa: E402
@@ -164,26 +166,19 @@ def filled(text: str) -> str:
     return TABLE.sub(made, text)
 
 
-def main() -> int:
-    stale = False
+def documents() -> dict[Path, str]:
+    """Return the documents with their tables made anew; ``ValueError`` for one without a table or a broken one."""
+    made = {}
     for name in DOCUMENTS:
-        document = ROOT / name
-        text = document.read_text(encoding="utf-8")
+        text = (ROOT / name).read_text(encoding="utf-8")
         if not TABLE.search(text):
-            print(f"{name} has no table to fill")
-            return 1
+            raise ValueError(f"{name} has no table to fill")
         try:
-            wanted = filled(text)
+            made[ROOT / name] = filled(text)
         except ValueError as error:
-            print(f"{name}: {error}")
-            return 1
-        if "--check" in sys.argv[1:]:
-            print(f"{name} is current" if wanted == text else f"{name}: run scripts/kernel_tables.py")
-            stale = stale or wanted != text
-        else:
-            document.write_text(wanted, encoding="utf-8")
-    return 1 if stale else 0
+            raise ValueError(f"{name}: {error}") from error
+    return made
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check("kernel_tables.py", __doc__, documents))

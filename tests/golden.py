@@ -29,7 +29,6 @@ def render_sass(text: str) -> list[dict[str, Any]]:
             "classes": kernel.class_mix(),
             "opcodes": kernel.opcode_mix(),
             "widths": {f"{opcode}.{bits}": count for (opcode, bits), count in kernel.widths().items()},
-            "local": kernel.uses_local_memory,
             "shared": kernel.uses_shared_memory,
         }
         for kernel in sass.parse(text)

@@ -1,6 +1,6 @@
 """Golden analysis: what ladder, roofline, stalls and environment make of one small synthetic run.
 
-``scripts/update_golden.py`` writes the files with :func:`update`; ``tests/unit/test_report_golden.py`` reads them.
+``scripts/update_golden.py`` writes the files; ``tests/unit/test_report_golden.py`` reads them.
 Floats keep six significant digits, so that a last bit of another numpy is no difference.
 """
 
@@ -40,15 +40,12 @@ def documents() -> dict[str, Any]:
     }
 
 
-def update() -> list[Path]:
-    """Write the golden files and return their paths."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, document in documents().items():
-        path = FOLDER / name
-        path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        written.append(path)
-    return written
+def files() -> dict[Path, str]:
+    """Return the golden files with what they should hold."""
+    return {
+        FOLDER / name: json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        for name, document in documents().items()
+    }
 
 
 def plain(value: Any) -> Any:
@@ -64,8 +61,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}")
     return value
-
-
-if __name__ == "__main__":
-    for path in update():
-        print(path)

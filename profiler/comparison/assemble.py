@@ -14,7 +14,7 @@ from profiler.comparison.baselines import run_name
 from profiler.comparison.causes import demoted_counters, explain_row
 from profiler.comparison.diffs import row_diffs
 from profiler.comparison.kept import Kept
-from profiler.comparison.launches import Launch, compare_launches, match, renamed
+from profiler.comparison.launches import Launch, compare_launches, match, renamed, worded
 from profiler.comparison.merging import LABELS
 from profiler.comparison.model import Comparison, Design, RowComparison, Settings
 from profiler.comparison.verdict import judge_runs
@@ -101,8 +101,9 @@ def compare_files(before: Path, after: Path, settings: Settings) -> Assembled:
         one.after.variant: one.before.variant for one in matches if one.before is not None and one.after is not None
     }
     old, new = loaded[0], renamed(loaded[1], names)
-    comparison = compare_launches(old, new, matches, (before.name, after.name), settings)
-    return Assembled(explained(comparison, old, new), old, new, lambda variant: ({}, {}))
+    comparison = explained(compare_launches(old, new, matches, (before.name, after.name), settings), old, new)
+    comparison = replace(comparison, rows=tuple(map(worded, comparison.rows)))
+    return Assembled(comparison, old, new, lambda variant: ({}, {}))
 
 
 def explained(comparison: Comparison, before: RunData, after: RunData) -> Comparison:

@@ -6,19 +6,24 @@ other template arguments is another kernel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from profiler.analysis.kernel_names import kernel_function, kernel_instance
 from profiler.analysis.rundata import Row, RunData
-from profiler.comparison.model import Comparison, Mismatch, RowComparison, Settings
+from profiler.comparison import words
+from profiler.comparison.model import Comparison, CounterPair, Mismatch, RowComparison, Settings
 
 How = Literal["mangled", "demangled", ""]
 #: Facts of a profiler file: what must be equal for its counters to be comparable, and what is only said.
 _REFUSED = ("compute_capability", "sm_count")
-_WARNED = ("name", "driver")
+_WARNED = ("gpu", "driver")
 _PASS = ("ncu_version", "cache_control", "clock_control")
+#: Counts that differ by no more than this agree; near ones are those that caches and timing move.
+_EXACT, _NEAR = 0.01, 0.05
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -94,26 +99,62 @@ def compare_launches(
     """
     found = _mismatches(before.manifest, after.manifest, settings)
     refused = [mismatch for mismatch in found if mismatch.action == "refuse"]
+    shas = [(run.manifest.get("foreign") or {}).get("sha256") for run in (before, after)]
+    same_file = bool(shas[0]) and shas[0] == shas[1]
     rows = []
     for one in matches:
         if one.before is None or one.after is None:
             rows.append(_alone(one, matches))
         elif refused:
-            words = "; ".join(map(str, refused))
-            rows.append(RowComparison(one.name, "", "", "incomparable", words=words))
+            rows.append(RowComparison(one.name, "", "", "incomparable", words="; ".join(map(str, refused))))
         else:
-            words = "counters only: the profiler's duration of one launch is no time to judge by"
+            said = "the same file on both sides" if same_file else ""
             notes = () if one.how == "mangled" else ("matched by its demangled name",)
-            rows.append(RowComparison(one.name, "", "", "counters_only", words=words, notes=notes))
-    shas = [(run.manifest.get("foreign") or {}).get("sha256") for run in (before, after)]
+            rows.append(RowComparison(one.name, "", "", "counters_only", words=said, notes=notes))
+    remarks = ["Counters only: the profiler's duration of one launch is no time to judge by."]
+    if matches and not any(one.how for one in matches):
+        remarks.append("The files share no kernel: launches correspond where name and template arguments are the same.")
     return Comparison(
         *names,
         kind="counters_only",
         rows=tuple(rows),
         mismatches=tuple(found),
         settings=settings,
-        same_run=bool(shas[0]) and shas[0] == shas[1],
+        same_run=same_file,
+        notes=tuple(remarks),
     )
+
+
+def worded(row: RowComparison) -> RowComparison:
+    """Return a row that has its counters with a sentence on which counts moved; clocks and durations are no counts."""
+    if row.verdict != "counters_only" or row.words:
+        return row
+    counts = [pair for pair in row.counters if pair.cls != "timing"]
+    both = [pair for pair in counts if pair.before is not None and pair.after is not None]
+    moved = sorted(filter(_moved, both), key=lambda pair: (pair.cls != "exact", -_size(pair)))
+    if moved:
+        shown = [f"{pair.label} {' → '.join(words.counter(pair)[:2])}" for pair in moved[:_SHOWN]]
+        rest = [f"{len(moved) - _SHOWN} more"] if len(moved) > _SHOWN else []
+        said = f"{len(moved)} of {len(both)} counts moved: {', '.join([*shown, *rest])}"
+    elif both:
+        within = [f"{kind} ones within {words.percent(share)}" for kind, share in (("exact", _EXACT), ("near", _NEAR))]
+        said = f"{len(both)} counts agree: {', '.join(within)}"
+    else:
+        said = "the files have no count in common"
+    if both and len(both) < len(counts):
+        said += f"; {len(counts) - len(both)} in one file only"
+    return replace(row, words=said)
+
+
+def _moved(pair: CounterPair) -> bool:
+    return _size(pair) > math.log1p(_EXACT if pair.cls == "exact" else _NEAR)
+
+
+def _size(pair: CounterPair) -> float:
+    """Return by how much a counter moved, up or down alike: the logarithm of its ratio."""
+    if pair.before == pair.after:
+        return 0.0
+    return abs(math.log(pair.ratio)) if pair.ratio else math.inf
 
 
 def _alone(one: Match, matches: Sequence[Match]) -> RowComparison:
@@ -127,13 +168,13 @@ def _alone(one: Match, matches: Sequence[Match]) -> RowComparison:
         if other is not None and kernel_function(other.demangled) == function
     ]
     same = [text for text in others if kernel_instance(text) == kernel_instance(launch.demangled)]
-    words = "AFTER has no such launch" if one.after is None else "BEFORE has no such launch"
+    said = "AFTER has no such launch" if one.after is None else "BEFORE has no such launch"
     if same:
-        words += f": it launches this kernel {len(same)} times"
+        said += f": it launches this kernel {len(same)} times"
     elif others:
-        words += f"; it launches {kernel_instance(others[0])}"
+        said += f"; it launches {kernel_instance(others[0])}"
     name = launch.variant if one.after is None or launch.variant not in _taken(matches) else f"{launch.variant} (after)"
-    return RowComparison(name, "", "", "removed" if one.after is None else "new", words=words)
+    return RowComparison(name, "", "", "removed" if one.after is None else "new", words=said)
 
 
 def _taken(matches: Sequence[Match]) -> set[str]:
@@ -142,7 +183,7 @@ def _taken(matches: Sequence[Match]) -> set[str]:
 
 def _mismatches(before: Mapping[str, Any], after: Mapping[str, Any], settings: Settings) -> list[Mismatch]:
     found: list[Mismatch] = []
-    gpus = [run.get("gpu") or {} for run in (before, after)]
+    gpus = [{**gpu, "gpu": gpu.get("name")} for gpu in (run.get("gpu") or {} for run in (before, after))]
     passes = [run.get("profile") or {} for run in (before, after)]
     for keys, sides in (((*_REFUSED, *_WARNED), gpus), (_PASS, passes)):
         for key in keys:

@@ -92,7 +92,7 @@ def measure_sides(
         library = helpers()
         session = fresh.take(more=True)
         remember_device(run, session.start())
-        groups = identical_groups(run, merged)
+        groups = identical_groups(run)
         run.say(f"verify: {len(groups)} kernels of {len(run.alive())}")
         verify(run, session, groups, "before", library)
         _measure_all(run, merged, found, decide, fresh, library, after_pair)
@@ -130,7 +130,7 @@ class Fresh:
         return self._present
 
 
-def identical_groups(run: Run, merged: Merged) -> list[list[Variant]]:
+def identical_groups(run: Run) -> list[list[Variant]]:
     """Return the living variants, those that are one and the same code together: each is verified once."""
     builds, skipped = run.builds, run.dir.manifest["skips"]
     groups: dict[Any, list[Variant]] = {}

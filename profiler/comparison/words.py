@@ -118,7 +118,7 @@ def counts_line(comparison: Comparison) -> str:
 def outcome(comparison: Comparison) -> str:
     """Return what the exit code says, in words: ``regressed (exit 1)``."""
     if comparison.same_run:
-        return f"same run (exit {int(exit_code(comparison))})"
+        return f"same {_what(comparison)} (exit {int(exit_code(comparison))})"
     code = exit_code(comparison)
     return f"{OUTCOME.get(code, 'not passed')} (exit {int(code)})"
 
@@ -215,20 +215,44 @@ def thresholds(settings: Settings) -> list[tuple[str, str, str]]:
     ]  # fmt: skip
 
 
+def next_steps(comparison: Comparison, *, verbose: bool) -> list[str]:
+    """Return what a reader in a terminal can do next: see more of this, or have times judged."""
+    found = []
+    if not verbose and any(row.counters for row in comparison.rows):
+        found.append("-v lists every counter of both sides")
+    if any(row.verdict == "counters_only" for row in comparison.rows) and not comparison.same_run:
+        found.append("for a verdict on time, run_experiment measures each side, and compare_runs takes the two runs")
+    return found
+
+
 def notices(comparison: Comparison) -> list[str]:
     """Return what a reader must know before the first number: refusals, allowed mismatches, edits, the controls."""
     found = []
     if comparison.same_run:
-        found.append("Before and after are the same run.")
+        found.append(f"Before and after are the same {_what(comparison)}.")
+    refused = [mismatch for mismatch in comparison.mismatches if mismatch.action == "refuse"]
+    hint = ""
+    if any(row.verdict == "incomparable" for row in comparison.rows):
+        hint = f" {' '.join(f'--allow-mismatch {key}' for key in comparison.refused)} compares all the same."
     for mismatch in comparison.mismatches:
         if mismatch.before == mismatch.after:
             what = f"neither run states {mismatch.key}"
         else:
             what = f"{mismatch.key} differs: {mismatch.before or 'unknown'} before, {mismatch.after or 'unknown'} after"
         if mismatch.action == "refuse":
-            found.append(f"Incomparable: {what}. --allow-mismatch {mismatch.key} compares all the same.")
+            found.append(f"Incomparable: {what}.{hint if mismatch is refused[-1] else ''}")
         elif mismatch.action == "allowed":
             found.append(f"Compared although {what} (--allow-mismatch {mismatch.key}).")
     if comparison.edited:
         found.append(f"Changed since they were written: {formatting.listed(comparison.edited)}.")
     return [*found, *comparison.notes]
+
+
+def also_differs(comparison: Comparison) -> str:
+    """Return, in a sentence, the facts that differ and refuse nothing; empty when there are none."""
+    found = [str(mismatch) for mismatch in comparison.mismatches if mismatch.action == "warn"]
+    return f"Also differs: {'; '.join(dict.fromkeys(found))}." if found else ""
+
+
+def _what(comparison: Comparison) -> str:
+    return "file" if comparison.kind == "counters_only" else "run"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 _SHT_DYNSYM = 11
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -18,23 +17,15 @@ class NotElf(ValueError):
     """The bytes are not a complete 64-bit little-endian ELF file."""
 
 
-@dataclass(frozen=True)
-class DynamicSymbols:
-    """The dynamic symbols of a library."""
-
-    defined: frozenset[str]
-    undefined: frozenset[str]  #: that the loader must find elsewhere; weak ones left out
-
-
-def dynamic_symbols(data: bytes) -> DynamicSymbols:
-    """Return what a library defines and needs; ``NotElf`` when the bytes are not one."""
+def exported_symbols(data: bytes) -> frozenset[str]:
+    """Return what a library defines for others; ``NotElf`` when the bytes are not one."""
     try:
         return _read(data)
     except (struct.error, IndexError, OverflowError) as error:
         raise NotElf("truncated or damaged ELF file") from error
 
 
-def _read(data: bytes) -> DynamicSymbols:
+def _read(data: bytes) -> frozenset[str]:
     if data[:6] != b"\x7fELF\x02\x01":
         raise NotElf("not a 64-bit little-endian ELF file")
     header = _HEADER.unpack_from(data, 0)
@@ -43,7 +34,6 @@ def _read(data: bytes) -> DynamicSymbols:
         raise NotElf("no section table")
     sections = [_SECTION.unpack_from(data, offset + index * entry_size) for index in range(count)]
     defined: set[str] = set()
-    undefined: set[str] = set()
     for section in sections:
         _, kind, _, _, start, size, link, _, _, step = section
         if kind != _SHT_DYNSYM or step != _SYMBOL.size:
@@ -55,10 +45,6 @@ def _read(data: bytes) -> DynamicSymbols:
         for position in range(start + step, start + size, step):
             name_at, info, other, where, _, _ = _SYMBOL.unpack_from(data, position)
             name = names[name_at:].partition(b"\0")[0].decode("utf-8", "replace")
-            binding = info >> 4
-            if where == _UNDEFINED:
-                if binding == _GLOBAL:
-                    undefined.add(name)
-            elif binding in {_GLOBAL, _WEAK} and other & 3 not in _HIDDEN:
+            if where != _UNDEFINED and info >> 4 in {_GLOBAL, _WEAK} and other & 3 not in _HIDDEN:
                 defined.add(name)
-    return DynamicSymbols(frozenset(defined - {""}), frozenset(undefined - {""}))
+    return frozenset(defined - {""})

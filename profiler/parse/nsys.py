@@ -144,7 +144,7 @@ def read(columns: Mapping[str, Sequence[Mapping[str, Any]]]) -> Export:
         if value
     }
     taken = next((int(part["utc"][0]) for part in columns.get("taken", ()) if len(part["utc"])), 0)
-    return Export(made, facts, _gpu_names(columns), (*made.remarks, *_remarks(made, columns, facts)), taken or None)
+    return Export(made, facts, _gpu_names(columns), (*made.remarks, *_remarks(made, columns)), taken or None)
 
 
 def _spans_query(kind: str, table: str, has: Sequence[str]) -> Query:
@@ -353,7 +353,7 @@ def _gpu_names(columns: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[int, 
     return {place if number == MISSING else number: name for place, (number, name) in enumerate(listed)}
 
 
-def _remarks(made: Spans, columns: Mapping[str, Sequence[Mapping[str, Any]]], facts: Mapping[str, str]) -> list[str]:
+def _remarks(made: Spans, columns: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     found = []
     open_ranges = sum(int((part["end"] == MISSING).sum()) for part in columns.get("nvtx", ()))
     if open_ranges:

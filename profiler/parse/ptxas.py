@@ -7,9 +7,8 @@ stand between the facts; a line that is not understood is passed over, and a fac
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 #: Codes that say an asynchronous warpgroup product was serialised: the kernel is correct and slow.
 _SERIALISED = frozenset({"C7508", "C7509", "C7510", "C7511", "C7512", "C7513", "C7514"})
@@ -29,8 +28,6 @@ class KernelResources:
     spill_load_bytes: int | None = None
     shared_bytes: int | None = None  #: static; None only when no resource line was printed
     local_bytes: int | None = None
-    constant_bytes: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))  #: by bank
-    compile_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -78,12 +75,13 @@ def refusal(log: PtxasLog, refuse: Collection[str]) -> str:
             if warning.serialises_wgmma:
                 return f"ptxas serialises wgmma: {' '.join([warning.code, warning.text]).strip()} (build.refuse)"
     if "spills" in refuse:
-        spilled = max(((k.spill_store_bytes or 0) + (k.spill_load_bytes or 0) for k in log.kernels), default=0)
-        if spilled:
-            many = sum(bool(k.spill_store_bytes or k.spill_load_bytes) for k in log.kernels)
-            return (
-                f"{many} of {len(log.kernels)} kernels spill, {spilled} bytes stored and loaded at most (build.refuse)"
-            )
+        # A function that is not inlined spills in a frame of its own.
+        compiled: list[KernelResources | DeviceFunction] = [*log.kernels, *log.functions]
+        spilled = [(one.spill_store_bytes or 0) + (one.spill_load_bytes or 0) for one in compiled]
+        if any(spilled):
+            what = "kernels and functions" if log.functions else "kernels"
+            many = f"{sum(map(bool, spilled))} of {len(compiled)} {what} spill"
+            return f"{many}, {max(spilled)} bytes stored and loaded at most (build.refuse)"
     return ""
 
 
@@ -92,8 +90,6 @@ _PROPERTIES = re.compile(r"Function properties for '?([^\s']+)'?")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"\bUsed (\d+) registers\b(.*)")
 _FACT = re.compile(r"(?:used )?(\d+)(?:\+\d+)?\s+(barriers|bytes smem|bytes lmem|bytes cumulative stack size)")
-_CONSTANT = re.compile(r"(\d+) bytes cmem\[(\d+)\]")
-_TIME = re.compile(r"Compile time = ([0-9]+(?:\.[0-9]+)?) ms")
 _CODE = re.compile(r"\((C\d{4,5})\)\s*(.*)$")
 _IN_FUNCTION = re.compile(r"function '([^']+)'")
 _ALIASES = {
@@ -132,8 +128,6 @@ def parse(text: str) -> PtxasLog:
                 functions.append(DeviceFunction(current, arch, frame, stores, loads))
         elif (match := _USED.search(line)) and kernels:
             kernels[-1] = _used(kernels[-1], int(match[1]), match[2])
-        elif (match := _TIME.search(line)) and kernels:
-            kernels[-1] = replace(kernels[-1], compile_ms=float(match[1]))
     return PtxasLog(tuple(kernels), tuple(functions), tuple(warnings))
 
 
@@ -148,7 +142,6 @@ def _used(kernel: KernelResources, registers: int, rest: str) -> KernelResources
     facts: dict[str, int] = {"shared_bytes": 0}  # a resource line that names no shared memory says there is none
     for number, what in _FACT.findall(rest):
         facts[_ALIASES[what]] = int(number)
-    banks = {int(bank): int(size) for size, bank in _CONSTANT.findall(rest)}
     return replace(
         kernel,
         registers=registers,
@@ -156,7 +149,6 @@ def _used(kernel: KernelResources, registers: int, rest: str) -> KernelResources
         shared_bytes=facts["shared_bytes"],
         local_bytes=facts.get("local_bytes", kernel.local_bytes),
         cumulative_stack_bytes=facts.get("cumulative_stack_bytes", kernel.cumulative_stack_bytes),
-        constant_bytes=MappingProxyType(banks),
     )
 
 

@@ -117,16 +117,6 @@ class SassKernel:
         counts = Counter((i.base, i.width_bits) for i in self.instructions if i.base in ACCESSES)
         return dict(sorted(counts.items()))
 
-    def uses(self, opcodes: Iterable[str]) -> bool:
-        """Whether any of the base opcodes occurs."""
-        wanted = set(opcodes)
-        return any(instruction.base in wanted for instruction in self.instructions)
-
-    @property
-    def uses_local_memory(self) -> bool:
-        """Whether the kernel reads or writes local memory (spills, or arrays that are indexed at run time)."""
-        return self.uses(("LDL", "STL"))
-
     @property
     def uses_shared_memory(self) -> bool:
         """Whether the kernel touches shared memory."""

@@ -11,7 +11,6 @@ BLOCK_S = 0.5
 LEAD_S = 0.1
 #: A block is planned longer than it must be: the lead-in tells its pace only so well.
 MARGIN = 1.05
-BLOCKS = 2
 
 
 def block_order(names: Sequence[str]) -> list[tuple[int, str]]:

@@ -73,7 +73,7 @@ def make_buffers(
     return buffers
 
 
-def judge_outputs(problem: type[Problem], case: Case, contract: str, bound: Bound, buffers: Buffers) -> Verdict:
+def judge_outputs(problem: type[Problem], case: Case, bound: Bound, buffers: Buffers) -> Verdict:
     """Judge what a finished launch left: guards, type and shape, error, aggregate."""
     for name, guarded in buffers.outputs.items():
         damage = guarded.damage()
@@ -146,7 +146,7 @@ def check_once(
                 torch.cuda.synchronize()
                 bound.launch()
                 torch.cuda.synchronize()
-                verdict = judge_outputs(problem, case, contract, bound, buffers)
+                verdict = judge_outputs(problem, case, bound, buffers)
                 for name, tensor in case.inputs.items():
                     if name not in buffers.originals and not same_bytes(tensor, pristine[name]):
                         tensor.copy_(pristine[name])  # other variants are judged with it

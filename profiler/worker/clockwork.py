@@ -349,7 +349,7 @@ def check_timed(
     """Judge the outputs that the timed launch just left in one of the buffer sets."""
     case = cases.get(contender.contract, plan.dims, seed)
     buffers, bound = contender.sets[judged]
-    verdict = judge_outputs(problem, case, contender.contract, bound, buffers)
+    verdict = judge_outputs(problem, case, bound, buffers)
     emit(
         "check", variant=contender.name, size=key, when="during", seed=seed, status=_timed_status(verdict),
         reason=verdict.reason, error=verdict.error, tolerance=verdict.tolerance,

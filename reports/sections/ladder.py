@@ -58,7 +58,6 @@ def build(data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
         "has_own": any(row.own is not None for row in rows),
         "has_copy": any(row.copy is not None for row in rows),
         "has_sustained": any(row.sustained for row in rows),
-        "has_spills": any((row.spill_bytes.value or 0) > 0 for row in rows),
         "figure": ladder_figure(rows, sizes, data.main_size),
         "sizes_figure": sizes_figure(rows, sizes),
         "origin": _origin(data, rows),

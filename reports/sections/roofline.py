@@ -24,7 +24,7 @@ def build(data: RunData, lines: Sequence[Roofline], rows: Sequence[LadderRow]) -
     profile = data.manifest.get("profile") or {}
     drawn = drawn_lines(lines)
     return {
-        "figure": roofline_figure(lines, data.sizes, data.baselines, data.main_size),
+        "figure": roofline_figure(drawn, data.sizes, data.baselines, data.main_size),
         "model": any(line.model for line in drawn),
         "undrawn": _undrawn(lines, drawn),
         "why": str(profile.get("reason") or "") or _no_dot(lines),

@@ -35,7 +35,7 @@ def build(data: RunData) -> dict[str, Any] | None:
     traced = traced_variants(data.spans, line)
     return {
         "data": timeline_data(line, drawn, data.gpu_names),
-        "sentences": _sentences(data, line, idles, calls),
+        "sentences": _sentences(data, idles, calls),
         "method": _method(data),
         "remarks": list((data.manifest.get("trace") or {}).get("remarks") or ()),
         "findings": [_finding(line, one, places) for one in findings(line, idles)],
@@ -59,7 +59,7 @@ def build(data: RunData) -> dict[str, Any] | None:
     }
 
 
-def _sentences(data: RunData, line: Timeline, idles: Sequence[Idle], calls: Sequence[Group]) -> list[str]:
+def _sentences(data: RunData, idles: Sequence[Idle], calls: Sequence[Group]) -> list[str]:
     if not idles:
         return ["The file holds no work of a device: no kernel, no copy, no memset."]
     said = []

@@ -54,7 +54,6 @@ def kernel_part(kernels: Sequence[Kernel]) -> dict[str, Any]:
             for one in kernels[:_KERNELS]
         ] if len(kernels) > 1 else [],
         "left_out": max(0, len(kernels) - _KERNELS),
-        "no_binary": first.no_binary,
     }  # fmt: skip
 
 

@@ -37,6 +37,21 @@ def test_two_profiles_of_one_kernel(samples: Path, capsys: pytest.CaptureFixture
     assert "counters only" in page.read_text()
 
 
+def test_the_terminal_says_what_agrees_and_what_is_next(samples: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(samples / "ncu" / f"rtx3070_2022.3_{side}.ncu-rep") for side in ("before", "after")]
+    assert main(files) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "6 counts agree: exact ones within 1.0 %, near ones within 5.0 %" in out
+    assert "next: -v lists every counter of both sides" in out
+    assert "next: for a verdict on time, run_experiment" in out
+    assert "detectable" not in out  # no column without a value
+    assert "the profiled size" not in out
+    assert main([*files, "-v"]) == 0
+    out = capsys.readouterr().out
+    assert "registers" in out
+    assert "next: -v" not in out
+
+
 def test_launches_of_two_files_that_share_some_kernels(samples: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [samples / "h200" / name for name in ("sgemm_naive_smem_2048_full.ncu-rep", "ladder_set_5kernels.ncu-rep")]
     code, document, _ = call(capsys, *files)
@@ -51,6 +66,10 @@ def test_another_gpu_is_refused(samples: Path, capsys: pytest.CaptureFixture[str
     files = (samples / "ncu" / "rtx3070_2022.3_before.ncu-rep", samples / "ncu" / "a100_2021.2_full_1launch.ncu-rep")
     assert call(capsys, *files)[0] in (3, 5)
     assert call(capsys, files[0], files[0])[1]["same_run"] is True
+    main([str(files[0]), str(files[0])])
+    out = capsys.readouterr().out
+    assert "are the same file" in out
+    assert "next:" not in out
 
 
 @pytest.mark.parametrize("flags", [["--remeasure"], ["--only", "x"], ["--save-baseline", "main"]])

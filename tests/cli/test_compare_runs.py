@@ -134,7 +134,9 @@ def test_verbose_lists_every_counter(runs: Path, capsys: pytest.CaptureFixture[s
     _, short, _ = call(capsys, "1-before", "2-after")
     _, long, _ = call(capsys, "-v", "1-before", "2-after")
     assert "registers" not in short
+    assert "next: -v lists every counter" in short
     assert "registers" in long
+    assert "next: -v" not in long
 
 
 def test_only_some_variants(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

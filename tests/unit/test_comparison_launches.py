@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from profiler.analysis.rundata import RunData
+from profiler.comparison import words
 from profiler.comparison.gate import exit_code
-from profiler.comparison.launches import Launch, compare_launches, match, renamed
-from profiler.comparison.model import Settings
+from profiler.comparison.launches import Launch, compare_launches, match, renamed, worded
+from profiler.comparison.model import CounterPair, RowComparison, Settings
 from profiler.errors import Exit
 
 
@@ -97,7 +98,7 @@ def test_counters_only_passes_and_says_why_no_time_is_judged() -> None:
     [
         ({"name": "NVIDIA A100", "compute_capability": "8.0", "sm_count": 108}, Exit.NOTHING, "compute_capability"),
         ({"name": "NVIDIA H100 PCIe", "compute_capability": "9.0", "sm_count": 114}, Exit.NOTHING, "sm_count"),
-        ({"name": "NVIDIA H200 NVL", "compute_capability": "9.0", "sm_count": 132}, Exit.OK, "name"),
+        ({"name": "NVIDIA H200 NVL", "compute_capability": "9.0", "sm_count": 132}, Exit.OK, "gpu"),
         ({}, Exit.OK, "compute_capability"),  # a file need not state it: said, not refused
     ],
 )
@@ -114,6 +115,8 @@ def test_another_pass_is_said() -> None:
     one = launches(("_Z1a", "a()"))
     found = compared(one, one, file(), file(profile={"cache_control": "none"}))
     assert [(m.key, m.action) for m in found.mismatches] == [("cache_control", "warn")]
+    assert words.also_differs(found) == "Also differs: cache_control: all before, none after."
+    assert words.also_differs(compared(one, one)) == ""
 
 
 def test_a_launch_that_is_gone_and_nothing_at_all_are_broken() -> None:
@@ -121,6 +124,55 @@ def test_a_launch_that_is_gone_and_nothing_at_all_are_broken() -> None:
     assert exit_code(compared(one, [])) is Exit.BROKEN
     assert exit_code(compared([], one)) is Exit.BROKEN
     assert exit_code(compared([], [])) is Exit.BROKEN
+
+
+def test_files_that_share_no_kernel_say_so() -> None:
+    found = compared(launches(("_Z1a", "a()")), launches(("_Z1b", "b()")))
+    assert any("share no kernel" in note for note in found.notes)
+    one = launches(("_Z1a", "a()"))
+    assert not any("share no kernel" in note for note in compared(one, one).notes)
+
+
+def test_what_is_refused_is_allowed_by_all_its_keys_at_once() -> None:
+    one, a100 = launches(("_Z1a", "a()")), {"name": "NVIDIA A100", "compute_capability": "8.0", "sm_count": 108}
+    notices = words.notices(compared(one, one, file(), file(a100)))
+    hint = " --allow-mismatch compute_capability --allow-mismatch sm_count compares all the same."
+    assert [text.endswith(hint) for text in notices if text.startswith("Incomparable")] == [False, True]
+    apart = words.notices(compared(one, launches(("_Z1b", "b()")), file(), file(a100)))
+    assert not any("--allow-mismatch" in text for text in apart)  # there is nothing that it would compare
+
+
+def counted(*pairs: tuple[str, float | None, float | None, str]) -> str:
+    """Return the sentence of a row with counters of (label, before, after, class)."""
+    made = tuple(CounterPair(label, label, "1", was, now, cls) for label, was, now, cls in pairs)  # type: ignore[arg-type]
+    return worded(RowComparison("a", "", "", "counters_only", counters=made)).words
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ((), "the files have no count in common"),
+        ((("duration", 1.0, 2.0, "timing"),), "the files have no count in common"),
+        ((("blocks", 8.0, None, "exact"),), "the files have no count in common"),
+        (
+            (("blocks", 8.0, 8.0, "exact"), ("L2", 100.0, 104.0, "near"), ("duration", 1.0, 2.0, "timing")),
+            "2 counts agree: exact ones within 1.0 %, near ones within 5.0 %",
+        ),
+        (
+            (("L2", 100.0, 300.0, "near"), ("sectors", 100.0, 102.0, "exact"), ("spills", 4.0, None, "exact")),
+            "2 of 2 counts moved: sectors 100 → 102, L2 100 → 300; 1 in one file only",
+        ),
+        (  # largest first within a class, up or down alike; from nothing is the most
+            (
+                ("a", 8.0, 16.0, "exact"), ("b", 8.0, 1.0, "exact"), ("c", 0.0, 1.0, "exact"), ("d", 8.0, 9.0, "exact"),
+                ("e", 0.0, 0.0, "exact"),
+            ),
+            "4 of 5 counts moved: c 0 → 1, b 8 → 1, a 8 → 16, 1 more",
+        ),
+    ],
+)  # fmt: skip
+def test_a_row_says_which_counts_moved(pairs: Any, said: str) -> None:
+    assert counted(*pairs) == said
 
 
 def test_new_names_collide_with_no_one() -> None:

@@ -232,7 +232,17 @@ def test_the_terminal_ends_with_the_outcome_and_names_the_cause() -> None:
     assert text.splitlines()[-1] == "regressed (exit 1): 1 regressed, 1 suspected, 1 unchanged"
     assert "transpose at 4096³: explained" in text
     assert "32-way bank conflicts" in text
+    assert "Also differs: driver: 580.1 before, 590.2 after." in text
     assert "94 % of the change (roofline: shared memory at its peak rate)" in " ".join(text.split())
+
+
+def test_the_terminal_says_where_verbose_shows_more() -> None:
+    causes = tuple(Cause("exact", f"m{i}", 1.0, 2.0, "1", None, f"cause {i}") for i in range(5))
+    one = of(row("k", "regressed", 1.3, causes=causes))
+    assert "2 more differences (-v)" in printed(one)
+    assert "cause 4" in printed(one, verbose=True)
+    assert "(-v)" not in printed(one, verbose=True)
+    assert "next:" not in printed(one)  # there are no counters to list
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

@@ -18,21 +18,74 @@ ROOT = Path(__file__).resolve().parents[2]
 AT = "M=8192,N=8192"  # a size of `transpose`
 
 
-def test_tables_are_current() -> None:
-    argv = [sys.executable, ROOT / "scripts" / "kernel_tables.py", "--check"]
-    done = subprocess.run(argv, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == ["README.md is current", "docs/kernels.md is current"]
-
-
-@pytest.fixture(scope="module")
-def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("kernel_tables", ROOT / "scripts" / "kernel_tables.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def tables() -> ModuleType:
+    return script("kernel_tables")
+
+
+class Made:
+    """A script that makes two files, in a folder that stands for the checkout."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.module, self.capsys = script("generated"), capsys
+        patch.setattr(self.module, "ROOT", folder)
+        self.files = {folder / "a.md": "a\n", folder / "docs" / "b.md": "b\n"}
+
+    def __call__(self, *argv: str) -> tuple[int, list[str], str]:
+        code = self.module.write_or_check("make.py", "Makes two files.", lambda: self.files, argv)
+        out, err = self.capsys.readouterr()
+        return code, out.splitlines(), err
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Made:
+    return Made(tmp_path, monkeypatch, capsys)
+
+
+def test_a_check_names_what_differs_and_writes_nothing(made: Made) -> None:
+    first, second = made.files
+    first.write_text("old\n", encoding="utf-8")
+    said = ["a.md differs", "docs/b.md differs", "2 of 2 differ: run python scripts/make.py"]
+    assert made("--check") == (1, said, "")
+    assert first.read_text(encoding="utf-8") == "old\n"
+    assert not second.exists()
+
+
+def test_what_differs_is_written_and_the_rest_left_alone(made: Made) -> None:
+    first, second = made.files
+    first.write_text("a\n", encoding="utf-8")
+    before = first.stat().st_mtime_ns
+    assert made() == (0, ["docs/b.md written", "1 of 2 written"], "")
+    assert second.read_text(encoding="utf-8") == "b\n"
+    assert first.stat().st_mtime_ns == before
+    assert made() == made("--check") == (0, ["all of 2 are current"], "")
+
+
+def test_what_cannot_be_made_is_an_error_and_writes_nothing(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken() -> dict[Path, str]:
+        raise ValueError("a.md has no table to fill")
+
+    assert made.module.write_or_check("make.py", "", broken, []) == 1
+    assert capsys.readouterr() == ("", "error: a.md has no table to fill\n")
+    with pytest.raises(SystemExit) as ended:
+        made("--chekc")
+    assert ended.value.code == 2
+
+
+@pytest.mark.parametrize("name", ["generate_metrics_doc", "kernel_tables", "update_golden"])
+def test_each_script_has_it(name: str) -> None:
+    done = subprocess.run([sys.executable, ROOT / "scripts" / f"{name}.py", "--check"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert done.stdout.startswith("all of ")
 
 
 def changed(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +11,6 @@ from hypothesis import strategies as st
 from profiler import metrics
 from profiler.metrics import HEADLINE, METRICS, STALL_REASONS, NoValue, base_name, evaluate, names_in, requests, table
 
-ROOT = Path(__file__).resolve().parents[2]
 UNITS = {
     "s", "Hz", "B", "B/s", "FLOP", "FLOP/s", "op", "%", "1", "inst", "cycle", "warp", "thread", "block", "register",
     "sector", "sector/cycle", "text",
@@ -48,13 +44,6 @@ def test_formulas_name_ncu_or_earlier_metrics() -> None:
 
 def test_headline_is_in_the_table() -> None:
     assert set(HEADLINE) <= METRICS.keys()
-
-
-def test_the_document_is_current() -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "generate_metrics_doc.py", "--check"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -152,13 +152,6 @@ def test_compute_capability(arch: str, capability: tuple[int, int] | None) -> No
     assert occupancy.compute_capability(arch) == capability
 
 
-def test_driver_configuration() -> None:
-    sm = occupancy.limits((9, 0))
-    assert sm is not None
-    assert occupancy.configuration_for(sm, 8192, 2) == 32768  # as measured on an H200
-    assert occupancy.configuration_for(sm, 213188, 1) == 233472
-
-
 @given(
     capability=st.sampled_from(occupancy.known()),
     block=st.integers(1, 1024),

@@ -31,7 +31,7 @@ def judged(change: Any) -> Verdict:
         for name, dtype in (("values", torch.float32), ("indices", torch.int64))
     }
     bound: Any = SimpleNamespace(outputs=lambda: outputs)
-    return judge_outputs(TopK, case, "fp32", bound, Buffers({}, guarded))
+    return judge_outputs(TopK, case, bound, Buffers({}, guarded))
 
 
 def test_a_verdict_names_the_output_and_what_was_written() -> None:

@@ -22,7 +22,7 @@ def test_kernels_of_two_architectures_stay_apart() -> None:
     assert len(log.kernels) == 10
     assert len(log.for_arch("sm_90a")) == len(log.for_arch("sm_80")) == 5
     tile = next(k for k in log.for_arch("sm_80") if k.name == "_Z4tileILi128ELi64EEvPf")
-    assert (tile.registers, tile.barriers, tile.shared_bytes, dict(tile.constant_bytes)) == (12, 1, 512, {0: 360})
+    assert (tile.registers, tile.barriers, tile.shared_bytes) == (12, 1, 512)
 
 
 def test_local_memory_without_spills_is_told_from_spills() -> None:
@@ -37,10 +37,9 @@ def test_local_memory_without_spills_is_told_from_spills() -> None:
 def test_what_an_old_compiler_does_not_say_is_missing_not_zero() -> None:
     log = ptxas.parse(TEXTS["cuda11_sm_80"])
     (kernel,) = log.kernels
-    assert (kernel.registers, kernel.shared_bytes, dict(kernel.constant_bytes)) == (128, 16384, {0: 380, 2: 16})
+    assert (kernel.registers, kernel.shared_bytes) == (128, 16384)
     assert kernel.barriers is None
     assert kernel.cumulative_stack_bytes is None
-    assert kernel.compile_ms is None
     assert [(f.name, f.stack_bytes, f.spill_load_bytes) for f in log.functions] == [("_Z6helperPf", 8, 8)]
 
 
@@ -61,6 +60,13 @@ def test_a_build_is_refused_for_what_is_named_and_only_for_that() -> None:
     spilled = ptxas.parse(TEXTS["cuda13_two_archs"])
     assert ptxas.refusal(spilled, ("serialised_wgmma",)) == ""
     assert ptxas.refusal(spilled, both) == "2 of 10 kernels spill, 88 bytes stored and loaded at most (build.refuse)"
+
+
+def test_a_function_that_is_not_inlined_spills_too() -> None:
+    text = TEXTS["cuda11_sm_80"]
+    assert all(not kernel.spill_store_bytes for kernel in ptxas.parse(text).kernels)
+    said = "1 of 2 kernels and functions spill, 12 bytes stored and loaded at most (build.refuse)"
+    assert ptxas.refusal(ptxas.parse(text), ("spills",)) == said
 
 
 def test_a_failed_kernel_has_no_numbers() -> None:

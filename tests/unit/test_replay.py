@@ -60,6 +60,19 @@ def test_matching_rows_are_lent_with_their_frames_and_labelled(tmp_path: Path) -
     assert run.dir.manifest["timing"] == {"cache": "cold"}
 
 
+@pytest.mark.parametrize(("nvcc", "built", "said"), [("13.0.88", True, 0), ("13.1.2", True, 1), ("13.1.2", False, 0)])
+def test_another_compiler_is_said_and_not_fatal(tmp_path: Path, nvcc: str, built: bool, said: int) -> None:
+    run = make_run(tmp_path, "good")
+    run.dir.manifest["tools"] = {"nvcc": nvcc}
+    if built:
+        run.note("builds", {"good": {"key": "k"}})
+    for turn in range(2):  # said once, also where a run is resumed
+        replay.replay(run, recording(tmp_path / str(turn), [recorded_row("good")]))
+    lines = [line for line in run.dir.manifest["notes"] if "nvcc 13.0.88" in line and f"nvcc {nvcc}" in line]
+    assert len(lines) == said
+    assert list(run.dir.frame("variants")["origin"]) == ["recorded"]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -1,4 +1,4 @@
-"""The analysis of a fixed run is what it was; ``python tests/golden_report.py`` writes it anew after a meant change."""
+"""The analysis of a fixed run is what it was; ``scripts/update_golden.py`` writes it anew after a meant change."""
 
 from __future__ import annotations
 

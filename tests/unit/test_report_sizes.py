@@ -57,7 +57,7 @@ def test_sizes_without_counters_are_named_and_not_drawn_where_another_has_them(t
     lines = lines_of(data)
     assert [line.size for line in lines if line.model] == list(SMALL_SIZES[1:])
     assert [line.size for line in drawn_lines(lines)] == [FIRST]
-    assert chosen(roofline_figure(lines, data.sizes, data.baselines, data.main_size), "size") is None
+    assert chosen(roofline_figure(drawn_lines(lines), data.sizes, data.baselines, data.main_size), "size") is None
     found = steps(data, ladder_rows(data))
     assert chosen(why_figure(found, data.sizes, found[0].variant, data.main_size), "size") is None
     html = render_run(run.path, tmp_path / "x.html").read_text(encoding="utf-8")
@@ -69,7 +69,7 @@ def test_without_any_counters_the_model_is_drawn_at_every_size(tmp_path: Path) -
     data = RunData.load(make_run(tmp_path / "run", sizes=SMALL_SIZES, counters=False))
     lines = lines_of(data)
     assert [line.size for line in drawn_lines(lines)] == list(SMALL_SIZES)
-    assert chosen(roofline_figure(lines, data.sizes, data.baselines, data.main_size), "size") == LAST
+    assert chosen(roofline_figure(drawn_lines(lines), data.sizes, data.baselines, data.main_size), "size") == LAST
 
 
 def test_registers_and_occupancy_are_of_one_kernel_where_no_launch_says_which(tmp_path: Path) -> None:

@@ -164,6 +164,6 @@ def test_names_of_any_kind_stay_finite(name: str) -> None:
 @given(st.binary(max_size=300))
 def test_bytes_that_are_no_library_are_refused(data: bytes) -> None:
     with pytest.raises(elf.NotElf):
-        elf.dynamic_symbols(b"\x7fELF\x02\x01" + data[:40])
+        elf.exported_symbols(b"\x7fELF\x02\x01" + data[:40])
     with pytest.raises(elf.NotElf):
-        elf.dynamic_symbols(b"x" + data)
+        elf.exported_symbols(b"x" + data)
