@@ -154,3 +154,20 @@ def test_a_negative_count_is_not_believed() -> None:
     found = conflicts(0, -5)
     assert found.counter.value is None
     assert "reads -5" in found.counter.why
+
+
+def test_a_word_that_a_block_looks_up_is_no_traffic() -> None:
+    lookups = {**GOOD_LOADS, "bytes_used_per_load_sector": 4.0}
+    found = global_access(kernel_of({**lookups, "l2_sectors": 1_000_000}))
+    assert found.judgement == "good"
+    assert found.rows[0].text.endswith("but they are only 0.40 % of those in L2")
+    assert global_access(kernel_of({**lookups, "l2_sectors": 100_000})).judgement == "look"
+
+
+def test_conflicts_that_take_few_cycles_are_no_alarm() -> None:
+    few = conflicts(179, 175, sm_cycles_active=1000, sm_count=132)
+    assert few.judgement == "uncertain"
+    assert "They take 0.13 % of the cycles of the shared memory's pipe: little is to be gained." in few.text
+    many = conflicts(179, 175, sm_cycles_active=10, sm_count=132)
+    assert many.judgement == "look"
+    assert "They take 13.3 % of the cycles" in many.text
