@@ -72,11 +72,16 @@ def plain(found: Iterable[Sentence]) -> str:
     return " ".join("".join(piece.text for piece in sentence) for sentence in found)
 
 
-def gain(log_gain: float) -> str:
-    """Return what a factor does to the time, always above one: ``saves 2.31×``, ``costs 1.04×``, ``no change``."""
-    if abs(log_gain) < math.log(1.005):
+def gain(log_gain: float, fine: bool = False) -> str:
+    """Return what a factor does to the time, always above one: ``saves 2.31×``, ``costs 1.04×``, ``no change``.
+
+    ``fine`` is for steps of a few percent, of which a factor of 1.002 is a part: ``saves 1.0023×``.
+    """
+    if abs(log_gain) < math.log(1.0005 if fine else 1.005):
         return "no change"
-    return f"{'saves' if log_gain >= 0 else 'costs'} {formatting.ratio(math.exp(abs(log_gain)))}"
+    factor = math.exp(abs(log_gain))
+    text = f"{factor:.4f}×" if fine else formatting.ratio(factor)
+    return f"{'saves' if log_gain >= 0 else 'costs'} {text}"
 
 
 def _level(speedup: float, interval: Interval | None) -> bool:
@@ -180,9 +185,14 @@ def _kernels(effect: Effect) -> tuple[Piece, ...]:
 
 def _event(effect: Effect) -> tuple[Piece, ...]:
     before, after = (formatting.number(value, 4) for value in _both(effect))
-    said = Piece(f"{after} times the profiler's instead of {before}", title=effect.kind.meaning)
-    unit = "in cycles, a timed launch takes " if effect.kind is EVENT_CYCLES else "the event time is "
-    return (Piece(unit), said, Piece(f" ({gain(effect.log_gain)})"))
+    in_cycles = effect.kind is EVENT_CYCLES
+    unit = " cycles" if in_cycles else ""
+    said = Piece(f"{after} times the profiler's{unit} instead of {before}", title=effect.kind.meaning)
+    return (
+        Piece("a timed launch takes " if in_cycles else "the event time is "),
+        said,
+        Piece(f" ({gain(effect.log_gain)})"),
+    )
 
 
 def _rest(effect: Effect) -> tuple[Piece, ...]:
@@ -230,12 +240,13 @@ def _tensor(one: Decomposition) -> Sentence:
     meaning = METRICS["pipe_tensor"].meaning
     if abs(log_gain) < NOTABLE:
         said = [Piece(f"{formatting.percent(after.busy, 1)} of the active cycles", title=meaning), Piece(" (the same)")]
+        end = ": what instructions and latency change makes up for itself."
     else:
         values = (formatting.percent(value, 1) for value in (after.busy, before.busy))
         said = [Piece(" of the active cycles instead of ".join(values), title=meaning), Piece(f" ({gain(log_gain)})")]
+        end = ": instructions and latency count as far as they change that."
     return (
-        Piece("The tensor pipe has the same work in both and is busy in "), *said,
-        Piece(": instructions and latency count as far as they change that."),
+        Piece("The tensor pipe has the same work in both and is busy in "), *said, Piece(end),
     )  # fmt: skip
 
 
