@@ -18,7 +18,7 @@ SECTOR_BYTES = 32
 _WELL_USED, _HALF_USED = 28.0, 16.0
 #: A smaller share of excess is not worth a line of advice.
 NOTABLE = 0.02
-#: So small a share of what passes L2 is no traffic: one word that a warp or a block looks up.
+#: So small a share of what passes L2, or of the instructions, costs nothing: a word that a warp or a block looks up.
 _FEW = 0.01
 _OFFENDERS = 5
 #: Instructions whose shared-memory wavefronts exceed the ideal by design: asynchronous copies, warpgroup products.
@@ -127,6 +127,11 @@ def spills(kernel: Kernel) -> Spills:
     loads, accesses = kernel.compiled("ptxas.spill_load_bytes"), kernel.compiled("sass.local_accesses")
     executed = [kernel.counted(f"local_{what}_instructions") for what in ("load", "store")]
     judgement, text = _judge_spills(stack, stores, loads, accesses, executed)
+    ran, all_of_it = [value.value for value in executed], kernel.counted("instructions").value
+    if judgement == "look" and all_of_it and ran[0] is not None and ran[1] is not None:
+        share = (ran[0] + ran[1]) / all_of_it
+        if share < _FEW:
+            judgement, text = "uncertain", f"{text} It costs little: {_percent(share)} of the instructions executed."
     return Spills(
         stack, stores, loads, accesses, executed[0], executed[1], kernel.counted("spill_instructions"), judgement, text
     )

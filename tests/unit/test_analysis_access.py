@@ -171,3 +171,14 @@ def test_conflicts_that_take_few_cycles_are_no_alarm() -> None:
     many = conflicts(179, 175, sm_cycles_active=10, sm_count=132)
     assert many.judgement == "look"
     assert "They take 13.3 % of the cycles" in many.text
+
+
+def test_a_frame_that_is_hardly_touched_is_no_alarm() -> None:
+    binary = {"ptxas.stack_bytes": 8, "ptxas.spill_store_bytes": 0, "ptxas.spill_load_bytes": 0}
+    ran = {"local_load_instructions": 0, "local_store_instructions": 19_056}
+    few = spills(kernel_of({**ran, "instructions": 19_654_700}, binary))
+    assert few.judgement == "uncertain"
+    assert few.text.startswith("A frame of 8 B without spills")
+    assert few.text.endswith("It costs little: 0.097 % of the instructions executed.")
+    assert spills(kernel_of({**ran, "instructions": 200_000}, binary)).judgement == "look"
+    assert spills(kernel_of({"registers": 1}, binary)).judgement == "look"
