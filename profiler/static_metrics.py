@@ -44,7 +44,8 @@ STATIC_METRICS: tuple[Metric, ...] = (
     _one("sass.opcode.<opcode>", "inst", "code", "Instructions of an opcode, modifiers aside.", _SASS, "sass"),
     _one(
         "sass.width.<opcode>.<bits>", "inst", "code",
-        f"Memory instructions by bits a thread moves ({', '.join(ACCESSES)}): 128 is the widest before Blackwell.",
+        f"Memory instructions by bits a thread moves ({', '.join(ACCESSES)}): 128 is the widest before Blackwell. "
+        "Those that no predicate lets through (@!PT) move nothing and are left out.",
         _SASS, "sass",
     ),
     _one(

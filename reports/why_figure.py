@@ -18,6 +18,8 @@ AGAINST = {"before": "the rung before", "baseline": "the baseline"}
 #: A stall reason has its own bar when it moves the latency by this much; at most so many have.
 _NOTABLE = math.log(1.02)
 _MOST_PARTS = 5
+#: Where no factor moves the time by this much, four decimals tell them apart.
+_SMALL = math.log(1.02)
 #: What one unit of y is high.
 _ROW_PX = 27
 _UNITS = {"instructions": "", "latency": " cycles", "warps": " warps"}
@@ -161,15 +163,16 @@ def waterfall(one: Decomposition) -> list[Bar]:
     """Return a step's bars: each factor from where the one before ended, the latency's reasons under it, the whole."""
     bars: list[Bar] = []
     at = 0.0
+    fine = all(abs(effect.log_gain) < _SMALL for effect in one.effects)
     for effect in one.effects:
         length = effect.log_gain / math.log(2)
-        label = f"{effect.kind.label} {formatting.ratio(effect.ratio)}"
-        bars.append(Bar(label, at, length, gain(effect.log_gain), _effect_text(effect), "factor"))
+        label = f"{effect.kind.label} {f'{effect.ratio:.4f}×' if fine else formatting.ratio(effect.ratio)}"
+        bars.append(Bar(label, at, length, gain(effect.log_gain, fine), _effect_text(effect, fine), "factor"))
         bars += _parts(effect, at)
         at += length
     whole = at * math.log(2)
     times = "event times" if one.measured else "the profiler's times"
-    text = f"{formatting.ratio(math.exp(whole))}"
+    text = f"{math.exp(whole):.4f}×" if fine else formatting.ratio(math.exp(whole))
     before, after = (side.event_s.value if one.measured else side.profiled_s.value for side in (one.before, one.after))
     hover = (
         f"<b>speed-up</b>: {text}<br>{formatting.time_ns((before or 0.0) * 1e9)} to "
@@ -196,8 +199,8 @@ def _parts(effect: Effect, at: float) -> list[Bar]:
     return bars
 
 
-def _effect_text(effect: Effect) -> str:
-    lines = [f"<b>{effect.kind.label}</b>: {gain(effect.log_gain)}"]
+def _effect_text(effect: Effect, fine: bool) -> str:
+    lines = [f"<b>{effect.kind.label}</b>: {gain(effect.log_gain, fine)}"]
     if effect.before is not None and effect.after is not None:
         values = " to ".join(value_text(effect.kind.key, value) for value in (effect.before, effect.after))
         lines.append(f"{values}, {formatting.ratio(effect.ratio)}")

@@ -18,6 +18,8 @@ SECTOR_BYTES = 32
 _WELL_USED, _HALF_USED = 28.0, 16.0
 #: A smaller share of excess is not worth a line of advice.
 NOTABLE = 0.02
+#: So small a share of what passes L2, or of the instructions, costs nothing: a word that a warp or a block looks up.
+_FEW = 0.01
 _OFFENDERS = 5
 #: Instructions whose shared-memory wavefronts exceed the ideal by design: asynchronous copies, warpgroup products.
 _ASYNCHRONOUS = frozenset({"LDGSTS", "UBLKCP", "UTMALDG", "HGMMA", "IGMMA", "QGMMA", "BGMMA"})
@@ -125,6 +127,11 @@ def spills(kernel: Kernel) -> Spills:
     loads, accesses = kernel.compiled("ptxas.spill_load_bytes"), kernel.compiled("sass.local_accesses")
     executed = [kernel.counted(f"local_{what}_instructions") for what in ("load", "store")]
     judgement, text = _judge_spills(stack, stores, loads, accesses, executed)
+    ran, all_of_it = [value.value for value in executed], kernel.counted("instructions").value
+    if judgement == "look" and all_of_it and ran[0] is not None and ran[1] is not None:
+        share = (ran[0] + ran[1]) / all_of_it
+        if share < _FEW:
+            judgement, text = "uncertain", f"{text} It costs little: {_percent(share)} of the instructions executed."
     return Spills(
         stack, stores, loads, accesses, executed[0], executed[1], kernel.counted("spill_instructions"), judgement, text
     )
@@ -157,6 +164,9 @@ def _direction(kernel: Kernel, what: str) -> Coalescing:
     per_request = kernel.counted(f"sectors_per_{what}_request")
     used = kernel.counted(f"bytes_used_per_{what}_sector")
     judgement, text = _judge_direction(what, requests, sectors, used)
+    passed = kernel.counted("l2_sectors").value
+    if judgement in ("look", "uncertain") and passed and (sectors.value or passed) < _FEW * passed:
+        judgement, text = "good", f"{text}, but they are only {_percent((sectors.value or 0) / passed)} of those in L2"
     return Coalescing(f"{what}s", requests, sectors, per_request, used, judgement, text)
 
 
@@ -208,9 +218,13 @@ def _judge_banks(
     where = " All of the excess lies on asynchronous copies." if on_copies else ""
     high_address, high_hardware = _high(by_address), _high(by_hardware)
     if high_address and high_hardware:
-        return "look", (
+        taken = _cycles_taken(kernel)
+        little = taken is not None and taken < NOTABLE
+        cycles = "" if taken is None else f" They take {_percent(taken)} of the cycles of the shared memory's pipe"
+        cost = cycles and f"{cycles}{': little is to be gained' if little else ''}."
+        return "uncertain" if little else "look", (
             f"Conflicts, by both witnesses: {_percent(by_address)} of the wavefronts exceed what the addresses need, "
-            f"and the hardware counts {_percent(by_hardware)}.{where}"
+            f"and the hardware counts {_percent(by_hardware)}.{cost}{where}"
         )
     if by_address is None or by_hardware is None:
         known, which = (by_address, "excess by address") if by_address is not None else (by_hardware, "counter")
@@ -235,6 +249,12 @@ def _judge_banks(
     return "good", (
         f"No conflicts: the excess by address is {_percent(by_address)}, the hardware counts {_percent(by_hardware)}."
     )
+
+
+def _cycles_taken(kernel: Kernel) -> float | None:
+    """The share of the active cycles that conflicts cost: a pipe a multiprocessor, a wavefront a cycle."""
+    cycles, sms = kernel.counted("sm_cycles_active").value, kernel.counted("sm_count").value
+    return _share(kernel.counted("shared_bank_conflicts"), Value(cycles * sms)) if cycles and sms else None
 
 
 def _judge_spills(

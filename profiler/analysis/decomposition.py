@@ -5,8 +5,10 @@
 The active share is made from the launch's duration and issue rate, so what the product tests is Little's law: warps =
 latency x issue rate, which holds by construction where one pass counted all three. What it misses is a factor of its
 own, as is what lies between the profiler's time and the event time; so the factors of a step multiply to the measured
-speed-up exactly. The latency's factor is split among the stall reasons with log-mean weights (LMDI), which leave
-nothing over and do not depend on the order of the factors.
+speed-up exactly. Where the timed launches have a clock, it is the clock of the step, and the profiler's time and the
+event time are held against each other in cycles: two passes at other clocks say nothing of the launches that count.
+The latency's factor is split among the stall reasons with log-mean weights (LMDI), which leave nothing over and do not
+depend on the order of the factors.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from profiler.analysis.log_mean import split
 from profiler.analysis.rundata import Launch, RunData, Value
 from profiler.analysis.stalls import SUM_TOLERANCE, Reason, reason_of
 from profiler.analysis.statistics import median
+from profiler.analysis.tensor_work import TensorWork, tensor_work
+from profiler.analysis.timed_clock import timed_clock_hz
 from profiler.metrics import METRICS
 
 #: The product and the profiler's time agree within this share, or the page says that they do not.
@@ -56,7 +60,14 @@ REST = Kind("rest", "not separated", "", 1, "What the factors without a counter 
 KERNELS = Kind("kernels", "other kernels", "", 1, "The time of all kernels over that of the longest one.")
 EVENT = Kind(
     "event", "event / profiler", "", 1,
-    "The median event time over the profiler's time of one launch: another clock, another state of the caches.",
+    "The median event time over the profiler's time of one launch: another state of the caches, and another clock "
+    "where that of the timed launches is not known.",
+)  # fmt: skip
+#: The factors of a step whose timed launches have a clock, in place of the pass's clock and of the ratio of the times.
+TIMED_CLOCK = Kind("clock", "clock", "", -1, "The SM clock of the timed launches, their median.")
+EVENT_CYCLES = Kind(
+    "event", "event / profiler", "", 1,
+    "The timed launch over the profiler's launch, each in cycles of its own clock: another state of the caches.",
 )  # fmt: skip
 KINDS: Mapping[str, Kind] = {kind.key: kind for kind in (*FACTORS, UNEXPLAINED, REST, KERNELS, EVENT)}
 #: The part of the latency that no stall reason accounts for, so that the parts add up to the measured latency.
@@ -118,6 +129,8 @@ class Side:
     reasons: Mapping[str, float]
     profiled_s: Value  #: of all kernels together
     event_s: Value
+    event_hz: float | None = None  #: the SM clock of the timed launches; None where it is unknown or too coarse
+    tensor: TensorWork | None = None  #: of the only kernel
 
     @property
     def dominance(self) -> float | None:
@@ -222,14 +235,17 @@ def identity(data: RunData, variant: str, size: str, launch: Launch) -> Identity
 def side(data: RunData, variant: str, size: str) -> Side:
     """Return what a variant brings to a comparison; what is missing says why."""
     launches = data.launches(variant, size)
-    found = None
+    found = tensor = None
     reasons: Mapping[str, float] = {}
     if launches:
         longest = max(launches, key=lambda one: data.launch_weight(variant, size, one))
         found = identity(data, variant, size, longest)
         reasons = data.stalls(variant, size).get(longest, {})
+        tensor = tensor_work(data, variant, size, longest) if len(launches) == 1 else None
     profiled = _positive(data.total(variant, size, "duration"))
-    return Side(variant, size, len(launches), found, reasons, profiled, _event(data, variant, size))
+    event = _event(data, variant, size)
+    clock = None if event.value is None else timed_clock_hz(data, variant, size)
+    return Side(variant, size, len(launches), found, reasons, profiled, event, clock, tensor)
 
 
 def _event(data: RunData, variant: str, size: str) -> Value:
@@ -261,7 +277,8 @@ def decompose(before: Side, after: Side) -> Decomposition:
         return Decomposition(before, after, None, measured, (), why)
     effects = _effects(before, after, measured)
     why = "" if effects else _why(before, after)
-    return Decomposition(before, after, times[0] / times[1], measured, effects, why, _remarks(before, after))
+    said = tuple(text for one in (before, after) for text in remarks(one)) if effects else ()
+    return Decomposition(before, after, times[0] / times[1], measured, effects, why, said)
 
 
 def _effects(before: Side, after: Side, measured: bool) -> tuple[Effect, ...]:
@@ -272,8 +289,12 @@ def _effects(before: Side, after: Side, measured: bool) -> tuple[Effect, ...]:
     known = [k for k in FACTORS if one.values[k.key].value is not None and two.values[k.key].value is not None]
     if not known:
         return ()
+    cycles = _in_cycles(before, after) if measured and FACTORS[-1] in known else None
     effects = []
     for kind in known:
+        if kind.key == "clock" and cycles is not None:
+            effects.append(_effect(TIMED_CLOCK, before.event_hz, after.event_hz))
+            continue
         parts = _parts(before, after) if kind.key == "latency" else ()
         effects.append(_effect(kind, one.values[kind.key].value, two.values[kind.key].value, parts))
     left = [_left(each, known) for each in (one, two)]
@@ -283,11 +304,25 @@ def _effects(before: Side, after: Side, measured: bool) -> tuple[Effect, ...]:
         effects.append(Effect(REST, None, None, math.log(left[0] / left[1])))
     if max(before.kernels, after.kernels) > 1:
         effects.append(_effect(KERNELS, 1 / (before.dominance or math.nan), 1 / (after.dominance or math.nan)))
-    if measured:
+    if measured and cycles is not None:
+        effects.append(_effect(EVENT_CYCLES, *cycles))
+    elif measured:
         effects.append(
             _effect(EVENT, (before.event_s.value or 0.0) / whole[0], (after.event_s.value or 0.0) / whole[1])
         )
     return tuple(effects)
+
+
+def _in_cycles(before: Side, after: Side) -> tuple[float, float] | None:
+    """The cycles of a timed launch over those of the profiled one, on both sides; None where a clock is missing."""
+    found = []
+    for one in (before, after):
+        clock = one.identity.values["clock"].value if one.identity is not None else None
+        profiled, event = one.profiled_s.value, one.event_s.value
+        if clock is None or profiled is None or event is None or one.event_hz is None:
+            return None
+        found.append(event * one.event_hz / (profiled * clock))
+    return found[0], found[1]
 
 
 def _left(one: Identity, known: Sequence[Kind]) -> float:
@@ -332,10 +367,6 @@ def _why(before: Side, after: Side) -> str:
         f"{formatting.short(variant, 60)} has no {formatting.listed(names)} ({why})"
         for (variant, why), names in found.items()
     )
-
-
-def _remarks(before: Side, after: Side) -> tuple[str, ...]:
-    return tuple(text for one in (before, after) for text in remarks(one))
 
 
 def remarks(one: Side) -> list[str]:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from profiler.analysis import formatting
-from profiler.analysis.decomposition import Decomposition, Effect, Part
+from profiler.analysis.decomposition import EVENT_CYCLES, TIMED_CLOCK, Decomposition, Effect, Part
 from profiler.analysis.statistics import Interval
+from profiler.metrics import METRICS
 
 #: A factor is named when it moves the time by this much, and by this share of the whole step.
 NOTABLE = math.log(1.01)
@@ -48,19 +49,21 @@ def sentences(one: Decomposition, interval: Interval | None = None) -> tuple[Sen
     clauses = sorted(_clauses(one), key=lambda clause: -abs(clause.log_gain))
     least = max(NOTABLE, NOTABLE_SHARE * abs(math.log(one.speedup)))
     notable = [clause for clause in clauses if abs(clause.log_gain) >= least]
-    faster = one.speedup >= 1
+    faster, level = one.speedup >= 1, _level(one.speedup, interval)
     causes = [clause.words for clause in notable if (clause.log_gain > 0) == faster]
     against = [clause.words for clause in notable if (clause.log_gain > 0) != faster]
     found: list[Sentence] = []
-    if causes:
+    if level:
+        found.append((*opening, Piece("." if notable else ", and no factor moves by 1 %.")))
+    elif causes:
         found.append((*opening, Piece(": "), *_joined(causes), Piece(".")))
     else:
         found.append((*opening, Piece(", and no factor moves by 1 % in that direction.")))
-    latency = _latency(one)
-    if latency:
-        found.append(latency)
-    if against:
-        found.append((Piece("Against that, " if faster else "In its favour, "), *_joined(against), Piece(".")))
+    found += [sentence for sentence in (_tensor(one), _latency(one)) if sentence]
+    sides = ("In its favour, ", "Against that, ") if faster else ("Against that, ", "In its favour, ")
+    for start, words in zip(sides, (causes if level else [], against), strict=True):
+        if words:
+            found.append((Piece(start), *_joined(words), Piece(".")))
     return tuple(found)
 
 
@@ -69,11 +72,22 @@ def plain(found: Iterable[Sentence]) -> str:
     return " ".join("".join(piece.text for piece in sentence) for sentence in found)
 
 
-def gain(log_gain: float) -> str:
-    """Return what a factor does to the time, always above one: ``saves 2.31×``, ``costs 1.04×``, ``no change``."""
-    if abs(log_gain) < math.log(1.005):
+def gain(log_gain: float, fine: bool = False) -> str:
+    """Return what a factor does to the time, always above one: ``saves 2.31×``, ``costs 1.04×``, ``no change``.
+
+    ``fine`` is for steps of a few percent, of which a factor of 1.002 is a part: ``saves 1.0023×``.
+    """
+    if abs(log_gain) < math.log(1.0005 if fine else 1.005):
         return "no change"
-    return f"{'saves' if log_gain >= 0 else 'costs'} {formatting.ratio(math.exp(abs(log_gain)))}"
+    factor = math.exp(abs(log_gain))
+    text = f"{factor:.4f}×" if fine else formatting.ratio(factor)
+    return f"{'saves' if log_gain >= 0 else 'costs'} {text}"
+
+
+def _level(speedup: float, interval: Interval | None) -> bool:
+    """Whether no difference was measured: the interval contains 1."""
+    low, high = (interval.low, interval.high) if interval is not None else (None, None)
+    return (low is not None and high is not None and low <= 1 <= high) or abs(speedup - 1) < 0.0005
 
 
 def _opening(one: Decomposition, speedup: float, interval: Interval | None) -> list[Piece]:
@@ -81,7 +95,7 @@ def _opening(one: Decomposition, speedup: float, interval: Interval | None) -> l
     low = interval.low if interval is not None else None
     high = interval.high if interval is not None else None
     clock = "" if one.measured else ", by the profiler's time"
-    if (low is not None and high is not None and low <= 1 <= high) or abs(speedup - 1) < 0.0005:
+    if _level(speedup, interval):
         return [Piece(f"{after} takes as long as {before}"), *_bounds(low, high), Piece(clock)]
     word = "faster" if speedup > 1 else "slower"
     if speedup < 1:
@@ -150,8 +164,10 @@ def _active(effect: Effect) -> tuple[Piece, ...]:
 
 def _clock(effect: Effect) -> tuple[Piece, ...]:
     before, after = (f"{value / 1e9:.3f}" for value in _both(effect))
+    timed = effect.kind is TIMED_CLOCK
+    said = Piece(f"{after} GHz instead of {before}", effect.kind.metric, effect.kind.meaning if timed else "")
     return (
-        Piece("its pass ran at "), Piece(f"{after} GHz instead of {before}", effect.kind.metric),
+        Piece("it ran at " if timed else "its pass ran at "), said,
         Piece(f" ({gain(effect.log_gain)})"),
     )  # fmt: skip
 
@@ -169,8 +185,14 @@ def _kernels(effect: Effect) -> tuple[Piece, ...]:
 
 def _event(effect: Effect) -> tuple[Piece, ...]:
     before, after = (formatting.number(value, 4) for value in _both(effect))
-    said = Piece(f"{after} times the profiler's instead of {before}", title=effect.kind.meaning)
-    return (Piece("the event time is "), said, Piece(f" ({gain(effect.log_gain)})"))
+    in_cycles = effect.kind is EVENT_CYCLES
+    unit = " cycles" if in_cycles else ""
+    said = Piece(f"{after} times the profiler's{unit} instead of {before}", title=effect.kind.meaning)
+    return (
+        Piece("a timed launch takes " if in_cycles else "the event time is "),
+        said,
+        Piece(f" ({gain(effect.log_gain)})"),
+    )
 
 
 def _rest(effect: Effect) -> tuple[Piece, ...]:
@@ -207,6 +229,25 @@ def _latency(one: Decomposition) -> Sentence:
         sign = 1 if effect.log_gain < 0 else -1  # what explains the change comes first, what opposes it last
         found += _joined([_reason(part) for part in sorted(moved, key=lambda part: sign * part.log_gain)])
     return (*found, Piece(".")) if found else ()
+
+
+def _tensor(one: Decomposition) -> Sentence:
+    """Where both give the tensor pipe the same work, the share in which it is busy is what all else comes to."""
+    before, after = one.before.tensor, one.after.tensor
+    if before is None or after is None or not after.same_as(before):
+        return ()
+    log_gain = math.log(after.busy / before.busy)
+    meaning = METRICS["pipe_tensor"].meaning
+    if abs(log_gain) < NOTABLE:
+        said = [Piece(f"{formatting.percent(after.busy, 1)} of the active cycles", title=meaning), Piece(" (the same)")]
+        end = ": what instructions and latency change makes up for itself."
+    else:
+        values = (formatting.percent(value, 1) for value in (after.busy, before.busy))
+        said = [Piece(" of the active cycles instead of ".join(values), title=meaning), Piece(f" ({gain(log_gain)})")]
+        end = ": instructions and latency count as far as they change that."
+    return (
+        Piece("The tensor pipe has the same work in both and is busy in "), *said, Piece(end),
+    )  # fmt: skip
 
 
 def _moved(effect: Effect, unit: str) -> tuple[Piece, ...]:

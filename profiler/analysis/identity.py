@@ -30,6 +30,7 @@ class CheckLine:
     tolerance: float | None
     baseline_error: float | None
     checks: int
+    why_no_baseline: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,9 +134,25 @@ def _checks(data: RunData, name: str) -> list[CheckLine]:
     lines = []
     for size, rows in by_size.items():
         worst = max(rows, key=severity)
+        error, why = _baseline_error(data, name, worst)
         lines.append(
-            CheckLine(
-                size, str(worst["status"] or ""), worst["error"], worst["tolerance"], worst["baseline_error"], len(rows)
-            )
+            CheckLine(size, str(worst["status"] or ""), worst["error"], worst["tolerance"], error, len(rows), why)
         )
     return lines
+
+
+def _baseline_error(data: RunData, name: str, check: Row) -> tuple[float | None, str]:
+    """The baseline's error on the inputs of a check, which a check of timed launches leaves to the baseline's own."""
+    if name in data.baselines:
+        return None, "it is the baseline"
+    if check["baseline_error"] is not None:
+        return float(check["baseline_error"]), ""
+    row = data.variant(name)
+    baseline = data.baseline(str(row["dtype"])) if row is not None else None
+    if baseline is None:
+        return None, "the contract has no baseline"
+    same = ("size", "when", "seed")
+    for other in data.checks(baseline):
+        if other["error"] is not None and all(other.get(key) == check.get(key) for key in same):
+            return float(other["error"]), ""
+    return None, "the baseline was not checked with these inputs"

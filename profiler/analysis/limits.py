@@ -319,6 +319,8 @@ def _counted_reuse(kernel: Kernel, dtype: str) -> Value:
         return Value(None, why="several kernels share the work")
     if sectors.value * 32 < 0.5 * (kernel.data.min_bytes(dtype, kernel.size) or 0):
         return Value(None, why="the loads are bulk copies (TMA), which this counter does not see")
+    if kernel.counted("tma_load_instructions").value:
+        return Value(None, why="a part of the loads are bulk copies (TMA), which this counter does not see")
     return Value(flops / (sectors.value * 32 / size), "", sectors.origin)
 
 

@@ -231,8 +231,8 @@ def _notes(
         notes.append("More than 100 % is noise between the passes of the profiler.")
     elif achieved.value is not None and achieved.value < _SHORT_OF_ALLOWED * (theoretical.value or 0):
         notes.append(
-            "Far fewer warps were resident than the resources allow: too few blocks, a long tail, or blocks that end "
-            "at different times."
+            "Far fewer warps were resident than the resources allow: too few blocks, a long tail, blocks that end at "
+            "different times, or warps that end before their block does (a group of which one warp copies)."
         )
     shared = next((one for one in resources if one.name == "shared memory"), None)
     if shared is not None and shared.limits and shared.model and (shared.counted.value or 99) < shared.model:

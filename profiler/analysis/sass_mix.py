@@ -136,7 +136,7 @@ def executed_counts(rows: Iterable[Row]) -> tuple[dict[str, int], dict[tuple[str
         one = instruction(str(row["sass"]))
         key = _APART_OF.get(one.base, one.kind)
         counts[key if key in BARS else "other"] += int(executed)
-        if one.base in ACCESSES:
+        if one.base in ACCESSES and not one.moves_nothing:
             widths[one.base, one.width_bits] += int(executed)
     return dict(counts), dict(sorted(widths.items()))
 

@@ -41,7 +41,8 @@ _KNOWN: Mapping[str, tuple[str, str, frozenset[str]]] = {
     "not_selected": ("issue", "", frozenset()),
     "wait": ("pipe", "", frozenset()),
     "math_pipe_throttle": (
-        "pipe", "A full pipe wants fewer instructions on it or a faster pipe (tensor cores); more warps do not help.",
+        "pipe",
+        "A full pipe wants fewer instructions on it, or ones that do more (tensor cores, wgmma); not more warps.",
         _PIPES,
     ),
     "dispatch_stall": ("pipe", "Look for register-bank conflicts and operand reuse in the loop's SASS.", _LATENCY),

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from profiler.analysis.timed_clock import CLOCK_WINDOW_NS
 from profiler.comparison.model import Settings, Times
 
 Array = npt.NDArray[np.float64]
@@ -27,8 +28,6 @@ COARSE_TICK = 0.002
 TRIM = 0.10
 #: What is assumed of a timer whose samples are all alike: CUDA's documentation gives events about half a microsecond.
 UNKNOWN_TICK_NS = 500.0
-#: The SM clock over a shorter window is told too coarsely: global timers tick in up to a microsecond.
-CLOCK_WINDOW_NS = 50_000.0
 #: Samples in a row resemble each other; with a correlation of 0.6 a mean is twice as uncertain as its samples say.
 CORRELATION = 2.0
 #: Two modes lie this many of their own standard deviations apart (Ashman's D; a normal distribution cut in half has 2.6

@@ -84,6 +84,11 @@ class Instruction:
         return "uniform" if self.base.startswith("U") else "other"
 
     @property
+    def moves_nothing(self) -> bool:
+        """Whether its predicate is never true: ``@!PT LDS RZ, [RZ]``, which ptxas puts before copies and barriers."""
+        return self.predicate in ("@!PT", "@!UPT")
+
+    @property
     def width_bits(self) -> int:
         """Bits that one thread reads or writes (32 when the opcode names no other width)."""
         widths = _WIDTH.findall(self.opcode)
@@ -113,8 +118,13 @@ class SassKernel:
         return {name: counts[name] for name in CLASSES if counts[name]}
 
     def widths(self) -> dict[tuple[str, int], int]:
-        """Return how often each memory opcode occurs at each width in bits: ``{("LDG", 128): 4}``."""
-        counts = Counter((i.base, i.width_bits) for i in self.instructions if i.base in ACCESSES)
+        """Return how often each memory opcode occurs at each width in bits: ``{("LDG", 128): 4}``.
+
+        An access that no predicate lets through is none.
+        """
+        counts = Counter(
+            (i.base, i.width_bits) for i in self.instructions if i.base in ACCESSES and not i.moves_nothing
+        )
         return dict(sorted(counts.items()))
 
     @property

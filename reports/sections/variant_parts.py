@@ -325,6 +325,7 @@ def identity_part(found: Identity, rows: Sequence[LadderRow]) -> dict[str, Any]:
                 "error": formatting.number(line.error, 2) if line.error is not None else "",
                 "tolerance": formatting.number(line.tolerance, 2) if line.tolerance is not None else "",
                 "baseline": formatting.number(line.baseline_error, 2) if line.baseline_error is not None else "",
+                "baseline_why": line.why_no_baseline,
                 "count": line.checks,
             }
             for line in found.checks

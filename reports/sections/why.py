@@ -62,7 +62,10 @@ def build(data: RunData, steps: Sequence[Step], sides: Sequence[Side], rows: Seq
             for one in sorted(data.sizes, key=lambda s: s != size)
             if (table := _table(one, explained, sides))["sides"] or table["steps"]
         ],
-        "meanings": [{"label": kind.label, "meaning": kind.meaning, "metric": kind.metric} for kind in KINDS.values()],
+        "meanings": [
+            {"label": kind.label, "meaning": kind.meaning, "metric": kind.metric}
+            for kind in {**KINDS, **_kinds(explained)}.values()
+        ],
     }
 
 
@@ -91,8 +94,17 @@ def _first(steps: Sequence[Step], best: Sequence[str]) -> str:
 
 
 def _columns(steps: Sequence[Step]) -> list[Kind]:
-    present = {effect.kind.key for step in steps for effect in step.decomposition.effects}
-    return [kind for kind in (*FACTORS, UNEXPLAINED, REST, KERNELS, EVENT) if kind.key in present]
+    present = _kinds(steps)
+    return [present[kind.key] for kind in (*FACTORS, UNEXPLAINED, REST, KERNELS, EVENT) if kind.key in present]
+
+
+def _kinds(steps: Sequence[Step]) -> dict[str, Kind]:
+    """The factors by key, as the first step that has one means it: the clock is that of timed launches, or a pass's."""
+    found: dict[str, Kind] = {}
+    for step in steps:
+        for effect in step.decomposition.effects:
+            found.setdefault(effect.kind.key, effect.kind)
+    return found
 
 
 def _matrix(steps: Sequence[Step], kind: str) -> dict[str, Any]:

@@ -154,3 +154,31 @@ def test_a_negative_count_is_not_believed() -> None:
     found = conflicts(0, -5)
     assert found.counter.value is None
     assert "reads -5" in found.counter.why
+
+
+def test_a_word_that_a_block_looks_up_is_no_traffic() -> None:
+    lookups = {**GOOD_LOADS, "bytes_used_per_load_sector": 4.0}
+    found = global_access(kernel_of({**lookups, "l2_sectors": 1_000_000}))
+    assert found.judgement == "good"
+    assert found.rows[0].text.endswith("but they are only 0.40 % of those in L2")
+    assert global_access(kernel_of({**lookups, "l2_sectors": 100_000})).judgement == "look"
+
+
+def test_conflicts_that_take_few_cycles_are_no_alarm() -> None:
+    few = conflicts(179, 175, sm_cycles_active=1000, sm_count=132)
+    assert few.judgement == "uncertain"
+    assert "They take 0.13 % of the cycles of the shared memory's pipe: little is to be gained." in few.text
+    many = conflicts(179, 175, sm_cycles_active=10, sm_count=132)
+    assert many.judgement == "look"
+    assert "They take 13.3 % of the cycles" in many.text
+
+
+def test_a_frame_that_is_hardly_touched_is_no_alarm() -> None:
+    binary = {"ptxas.stack_bytes": 8, "ptxas.spill_store_bytes": 0, "ptxas.spill_load_bytes": 0}
+    ran = {"local_load_instructions": 0, "local_store_instructions": 19_056}
+    few = spills(kernel_of({**ran, "instructions": 19_654_700}, binary))
+    assert few.judgement == "uncertain"
+    assert few.text.startswith("A frame of 8 B without spills")
+    assert few.text.endswith("It costs little: 0.097 % of the instructions executed.")
+    assert spills(kernel_of({**ran, "instructions": 200_000}, binary)).judgement == "look"
+    assert spills(kernel_of({"registers": 1}, binary)).judgement == "look"

@@ -25,6 +25,7 @@ from profiler.analysis.decomposition_words import gain, plain, sentences
 from profiler.analysis.ladder import ladder_rows
 from profiler.analysis.log_mean import log_mean, split
 from profiler.analysis.rundata import RunData
+from profiler.analysis.statistics import Interval
 from profiler.analysis.steps import steps
 from profiler.parse.ncu import Place, places_by_name, rows_of_report
 from profiler.rundir import RunDir
@@ -394,3 +395,87 @@ def test_not_selected_is_no_cause() -> None:
 )
 def test_a_gain_is_said_above_one(log_gain: float, text: str) -> None:
     assert gain(log_gain) == text
+
+
+# Which clock, and what the tensor pipe says.
+
+
+def test_a_pass_at_another_clock_is_no_part_of_a_step_whose_launches_have_one() -> None:
+    """The profiler saw `in_step` at 1.938 GHz and `register_banks` at 1.978; both were timed at 1.979."""
+    one = explain(RunData.load(RunDir.open(RECORDED)), "register_banks", "in_step", "M=4096,N=4096,K=4096")
+    clock, event = one.effect("clock"), one.effect("event")
+    assert clock is not None
+    assert event is not None
+    for side_of in (one.before, one.after):
+        assert side_of.identity is not None
+        assert side_of.event_hz is not None
+        assert side_of.identity.values["clock"].value is not None
+    assert (clock.before, clock.after) == (one.before.event_hz, one.after.event_hz)
+    assert clock.gain == pytest.approx(1, abs=2e-3)
+    assert event.gain == pytest.approx(1, abs=2e-3)
+    assert "its pass ran at" not in plain(sentences(one))
+
+
+def test_without_a_clock_of_the_launches_the_pass_lends_its_own(tmp_path: Path) -> None:
+    def no_clock(row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "sm_clock_mhz": None} if row["variant"] == "tile_2d" else row
+
+    def slow_pass(row: dict[str, Any]) -> dict[str, Any]:
+        if row["variant"] == "tile_2d" and row["metric"] == "sm_clock":
+            row["value"] *= 0.9
+        return row
+
+    one = explain(edited(tmp_path, {"samples": no_clock, "metrics": slow_pass}), "shared", "tile_2d", SIZE)
+    clock, event = one.effect("clock"), one.effect("event")
+    assert clock is not None
+    assert event is not None
+    assert clock.kind.metric == "sm_clock"
+    assert event.before == pytest.approx((one.before.event_s.value or 0) / (one.before.profiled_s.value or 1))
+    assert one.speedup is not None
+    assert total(one) == pytest.approx(math.log(one.speedup), abs=1e-9)
+    assert "its pass ran at" in plain(sentences(one))
+
+
+def test_a_short_launch_has_no_clock(tmp_path: Path) -> None:
+    data = edited(tmp_path, {"samples": lambda row: {**row, "time_ns": 2000.0, "sm_clock_mhz": 1500.0}})
+    assert side(data, "tile_2d", SIZE).event_hz is None
+    data = edited(tmp_path / "long", {"samples": lambda row: {**row, "time_ns": 2e5, "sm_clock_mhz": 1500.0}})
+    assert side(data, "tile_2d", SIZE).event_hz == 1.5e9
+
+
+def test_the_same_work_of_the_tensor_pipe_is_what_all_else_comes_to() -> None:
+    data = RunData.load(RunDir.open(RECORDED.parent / "hopper_ladder"))
+    one = explain(data, "cluster_multicast", "tma_store", "M=4096,N=4096,K=4096")
+    assert one.before.tensor is not None
+    assert one.after.tensor is not None
+    assert one.after.tensor.path == "bf16_hgmma"
+    assert one.after.tensor.operations == 2 * 4096**3
+    # Busy share, active share, clock, and what lies between the passes, are the speed-up: the pipe's work is the same.
+    effects = {effect.kind.key: effect.gain for effect in one.effects}
+    pipe = one.after.tensor.busy / one.before.tensor.busy
+    assert one.speedup == pytest.approx(pipe * effects["active"] * effects["clock"] * effects["event"], rel=0.01)
+    assert "is busy in 94.9 % of the active cycles instead of 83.3 % (saves 1.14×)" in plain(sentences(one))
+
+
+def test_other_work_of_the_tensor_pipe_is_not_compared() -> None:
+    data = RunData.load(RunDir.open(RECORDED))
+    size = "M=4096,N=4096,K=4096"
+    assert "tensor pipe" not in plain(
+        sentences(explain(data, "mma_multistage", "triton_bf16", size))
+    )  # mma.sync, wgmma
+    assert "tensor pipe" not in plain(sentences(explain(data, "shared", "tile_2d", size)))
+
+
+def test_a_tie_names_both_sides_of_it() -> None:
+    data = RunData.load(RunDir.open(RECORDED.parent / "hopper_ladder"))
+    one = explain(data, "piecewise_store", "own_warps", "M=4096,N=4096,K=4096")
+    words = plain(sentences(one, Interval(0.999, 0.996, 1.001, 50)))
+    assert words.startswith("own_warps takes as long as piecewise_store [0.996, 1.001]. ")
+    assert "In its favour, it executes 0.91× the instructions" in words
+    assert "Against that, a scheduler issues an instruction every" in words
+
+
+def test_without_factors_nothing_is_remarked_of_them() -> None:
+    data = RunData.load(RunDir.open(RECORDED.parent / "topk"))
+    one = explain(data, "no_barrier", "cub_sort", "B=1,N=67108864,K=64")
+    assert (one.effects, one.remarks) == ((), ())

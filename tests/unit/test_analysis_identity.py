@@ -43,6 +43,27 @@ def test_the_worst_check_of_a_size_is_shown() -> None:
     assert (line.status, line.error, line.checks) == ("wrong_result", 0.1, 3)
 
 
+def test_the_baselines_error_is_that_on_the_same_inputs() -> None:
+    data = run_data({})
+    own = {"size": "M=67", "status": "ok", "tolerance": 1.0, "baseline_error": None}
+    checks = [
+        {**own, "variant": NAME, "when": "before", "seed": 1, "error": 0.2, "baseline_error": 0.1},
+        {**own, "variant": NAME, "when": "during", "seed": 1000, "error": 0.3},
+        {**own, "variant": "cublas", "when": "before", "seed": 1, "error": 0.1},
+        {**own, "variant": "cublas", "when": "during", "seed": 1000, "error": 0.4},
+    ]
+    dtype = str(data.variants[0]["dtype"])
+    rows = {**data.rows, "variants": [*data.variants, {**data.variants[0], "name": "cublas"}], "checks": checks}
+    data = type(data)({**data.manifest, "baseline": {dtype: "cublas"}}, rows)
+    (line,) = identity(data, data.variants[0], {}).checks
+    assert (line.error, line.baseline_error, line.why_no_baseline) == (0.3, 0.4, "")
+    (line,) = identity(data, data.variants[1], {}).checks
+    assert (line.baseline_error, line.why_no_baseline) == (None, "it is the baseline")
+    rows["checks"] = checks[:3]
+    (line,) = identity(type(data)(data.manifest, rows), data.variants[0], {}).checks
+    assert (line.baseline_error, line.why_no_baseline) == (None, "the baseline was not checked with these inputs")
+
+
 def test_kernels_are_the_launches_or_what_was_compiled() -> None:
     more = {"other(int)": {"ptxas.registers": 200}}
     assert [one.name for one in kernels(run_data({"duration": 1}, {"ptxas.registers": 3}), NAME, SIZE)] == [KERNEL]

@@ -165,6 +165,12 @@ def test_bulk_copies_are_not_read_as_endless_reuse() -> None:
     assert found.verdict == ""
 
 
+def test_bulk_copies_of_one_operand_are_not_read_as_shared_loads() -> None:
+    found = rows(TILE, {**COUNTERS, "global_load_sectors": 2e7, "tma_load_instructions": 65536})["reuse"]
+    assert (found.counter.value, found.verdict, found.note) == (None, "", "")
+    assert "a part of the loads are bulk copies (TMA)" in found.counter.why
+
+
 def test_what_was_not_measured_says_so_and_is_never_zero() -> None:
     found = rows(TILE, {"registers": "not_supported"}, None)
     assert found["registers"].counter.why_text == "this chip has no such counter"

@@ -74,3 +74,11 @@ def test_an_instruction_is_read_from_its_text(text: str, opcode: str, operands: 
 
 def test_elements_are_32_bits() -> None:
     assert loaded_elements({("LDS", 128): 2, ("LDS", 32): 3, ("LDG", 128): 9}, "LDS") == 11
+
+
+def test_an_access_that_no_predicate_lets_through_moves_nothing() -> None:
+    """ptxas puts `@!PT LDS RZ, [RZ]` before copies and barriers: issued, and never a load."""
+    rows = [*ROWS, {"sass": "@!PT LDS RZ, [RZ]", "executed": 7}, {"sass": "@!P0 LDS R1, [R2]", "executed": 3}]
+    mix = instruction_mix(kernel_of({"registers": 1}, BINARY, instructions=rows))
+    assert mix.executed_widths == {("LDGSTS", 128): 25, ("LDS", 32): 3, ("LDS", 128): 100}
+    assert mix.executed == 1010

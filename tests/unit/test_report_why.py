@@ -235,3 +235,14 @@ def test_the_size_of_the_largest_work_is_the_one_in_words(tmp_path: Path) -> Non
     assert [table["label"] for table in found["sizes"]] == ["4096³", "1024³", "2048³"]
     assert {control.key for control in found["figure"].controls} == {"size", "against", "step"}
     assert next(control.value for control in found["figure"].controls if control.key == "size") == SIZE
+
+
+def test_a_small_step_is_told_in_four_decimals() -> None:
+    data = RunData.load(RunDir.open(RECORDED))
+    bars = waterfall(explain(data, "register_banks", "in_step", "M=4096,N=4096,K=4096"))
+    texts = {bar.label.partition(" 1.0")[0].partition(" 0.9")[0]: bar.text for bar in bars}
+    assert texts["instructions"] == "saves 1.0023×"
+    assert texts["warps"] == "no change"
+    assert texts["<b>speed-up</b>"] == "<b>1.0057×</b>"
+    whole = waterfall(explain(data, "shared", "tile_1d", "M=4096,N=4096,K=4096"))[-1]
+    assert whole.text == "<b>2.08×</b>"

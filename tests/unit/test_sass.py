@@ -167,3 +167,10 @@ def test_bytes_that_are_no_library_are_refused(data: bytes) -> None:
         elf.exported_symbols(b"\x7fELF\x02\x01" + data[:40])
     with pytest.raises(elf.NotElf):
         elf.exported_symbols(b"x" + data)
+
+
+def test_an_access_that_is_never_let_through_has_no_width() -> None:
+    texts = ["@!PT LDS RZ, [RZ]", "@P1 LDS R2, [R3]", "LDS.128 R4, [R5]"]
+    kernel = sass.SassKernel("k", "sm_90a", tuple(one(text) for text in texts))
+    assert kernel.widths() == {("LDS", 32): 1, ("LDS", 128): 1}
+    assert kernel.class_mix() == {"shared": 3}

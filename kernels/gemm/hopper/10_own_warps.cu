@@ -9,8 +9,9 @@
 // Measured of cuBLAS, H200, one process, single cold launches and sustained. Recorded: BF16 1.023 and 1.005 at 4096,
 //          1.041 and 1.031 at 8192; FP16 1.019 and 1.010, 1.041 and 1.033. Rung 9 there: BF16 1.025 and 0.995, 1.045 and
 //          1.015. In two other runs, BF16: 1.022 and 1.009, 1.021 and 1.019 at 4096, 1.031 and 1.027, 1.035 and 1.041 at 8192,
-//          rung 9 1.024 and 1.000, 1.021 and 1.008, 1.031 and 1.025, 1.026 and 1.019. So stores by warps are worth nothing in single launches at 4096, and 0 to 2 % elsewhere; the same code
-//          comes back within 0.5 and 0.9 %, sustained within 1.5 %.
+//          rung 9 1.024 and 1.000, 1.021 and 1.008, 1.031 and 1.025, 1.026 and 1.019. So stores by warps are worth nothing in
+//          single launches at 4096, -0.3 to 0.9 % in those at 8192, and 0.2 to 2.2 % sustained; the same code comes back (rung
+//          9, five runs) within 0.6 and 1.9 %, sustained within 1.3 and 1.9 %.
 // Lost     - the first stages ordered into L2 before the cluster has met: 1.1 and 1.6 % at 4096, 1.1 % at 8192, 2.5 % at 8192
 //            x 1024 x 4096 (BF16, C by warpgroups). The loads themselves come a microsecond later, for the same lines;
 //          - IN_FLIGHT 1 (products of the next stage are issued before those of this one have ended, which frees stages

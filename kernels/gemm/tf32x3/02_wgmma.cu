@@ -20,9 +20,9 @@
 // Ring     filled: the copy engine's bytes. ready: an arrival of each splitting warp. read: one of each multiplying
 //          warp, once the products that read the stage have been waited for (those of one tile stay in flight
 //          meanwhile).
-// Measured 2.380 of cuBLAS FP32 at 4096 and 2.438 at 8192 (H200, one process, single cold launches): 121.9 and 123.3
-//          TFLOP/s. PROMOTE 2 (sums of 64 k) 2.306 and 2.357: twice as many additions cost 3.2 %. PROMOTE 8 does not
-//          help: its longer unrolled loop spills.
+// Measured 2.380 of cuBLAS FP32 at 4096 and 2.438 at 8192 (H200, one process, single cold launches; recorded): 121.9
+//          and 123.3 TFLOP/s. PROMOTE 2 (sums of 64 k) 2.306 and 2.357: twice as many additions cost 3.2 and 3.4 %.
+//          PROMOTE 8 does not help: its longer unrolled loop spills.
 // Sizes    N % 4 == 0 and K % 4 == 0 (rows of 16 bytes for the copy engine), any M; layout nn.
 #include "gemm.h"
 
