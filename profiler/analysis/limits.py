@@ -285,10 +285,9 @@ def _tail(waves: float | None) -> str:
         return f"One wave, which fills {100 * last:.0f} % of the GPU." if last < 0.995 else "One full wave: no tail."
     if last > 0.995:
         return "The last wave is full: no tail."
-    return (
-        f"The last of {rounds} waves fills {100 * last:.0f} % of the GPU: at most {100 * (1 - waves / rounds):.0f} % "
-        "of the time is lost to the tail."
-    )
+    bound = math.ceil(1000 * (1 - waves / rounds) - 1e-6) / 10  # rounded up, as a bound must be
+    filled = f"The last of {rounds} waves fills {100 * last:.0f} % of the GPU"
+    return f"{filled}: at most {bound:.1f} % of the time is lost to the tail."
 
 
 def _reuse(kernel: Kernel, dtype: str, tile: Tile | None, why: str) -> LimitRow:
