@@ -9,7 +9,7 @@ HEIGHT = 15.0  #: pixels of a line of text
 _DOT = 9.0  #: pixels from a dot's middle that a name must leave free
 #: Directions in the order of preference: sideways first, for there a name is read with its dot.
 _WAYS = ((1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
-_REACHES = (16.0, 30.0, 46.0, 64.0)
+_REACHES = (16.0, 30.0, 46.0, 64.0, 88.0)
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,11 @@ class Box:
     bottom: float
     right: float
     top: float
+
+    @property
+    def area(self) -> float:
+        """Its area."""
+        return (self.right - self.left) * (self.top - self.bottom)
 
     def overlap(self, other: Box) -> float:
         """Return the area that both cover."""
@@ -84,8 +89,7 @@ def _box(dot: tuple[float, float], place: Place, width: float) -> Box:
 
 
 def _cost(box: Box, area: Box, used: Sequence[Box], spots: Sequence[Box], lines: Sequence[Segment]) -> float:
-    size = (box.right - box.left) * (box.top - box.bottom)
-    outside = size - box.overlap(area)
+    outside = box.area - box.overlap(area)
     return (
         4.0 * outside
         + 3.0 * sum(box.overlap(other) for other in used)
