@@ -10,7 +10,7 @@ from profiler.analysis import formatting
 from profiler.analysis.roofline import LEVELS, Point, Roof, Roofline
 from reports.figures import SERIES, SYMBOLS, Figure, Tags, choice, first_of
 from reports.formatting import plotly_text, short
-from reports.roofline_labels import NUMBERED, ROOMS, Frame, Line, place_labels
+from reports.roofline_labels import NAMED, NUMBERED, ROOMS, Frame, Line, place_labels
 
 LEVEL_STYLE = {level.key: (SERIES[i], SYMBOLS[i]) for i, level in enumerate(LEVELS)} | {"model": ("@c4", "star")}
 _LEVEL_MARKS = {"circle": "●", "square": "■", "diamond": "◆", "triangle-up": "▲"}
@@ -124,7 +124,7 @@ def _roofline_view(
         _arrow(figure, tags, arrow.before, arrow.after)
     named = points
     if view == "all":
-        _level_keys(figure, {**tags, "room": "wide"}, _level_marks(points, labels))
+        _level_keys(figure, {**tags, "room": NAMED}, _level_marks(points, labels))
         named = list({p.variant: p for p in sorted(points, key=lambda p: -(p.intensity or 0))}.values())
     order = dict.fromkeys(p.variant for p in line.points if p.dtype == dtype and _placed(p))
     numbers = {variant: number for number, variant in enumerate(order, start=1)}
@@ -137,7 +137,7 @@ def _roofline_view(
     shown, here = _merged(slopes) + flats if view == "all" else roofs, {point.variant for point in points}
     figure.keys.append(
         {
-            "when": {**tags, "room": list(NUMBERED)},
+            "when": {**tags, "room": NUMBERED},
             "numbers": [[number, short(variant, 60)] for variant, number in numbers.items() if variant in here],
             "lines": [*marks, *(_roof_mark(roof, view) for roof in shown)],
         }

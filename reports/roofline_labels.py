@@ -28,13 +28,15 @@ class Room:
     numbered: bool
 
 
-#: Narrow is the page of a telephone, medium a tablet upright; what is printed or saved as a picture is wide.
+#: Narrow is the page of a telephone, medium a tablet upright; paper is as wide as what is printed.
 ROOMS = (
     Room("wide", (1110.0, 468.0), 11, 6.4, numbered=False),
+    Room("paper", (900.0, 468.0), 11, 6.4, numbered=False),
     Room("medium", (620.0, 468.0), 11, 6.4, numbered=True),
     Room("narrow", (238.0, 468.0), 10, 5.5, numbered=True),
 )
 NUMBERED = [room.key for room in ROOMS if room.numbered]
+NAMED = [room.key for room in ROOMS if not room.numbered]
 #: Dots of which the second begins within so many pixels of the first one's middle share a label.
 _TOGETHER = 9.0
 #: What a label across a line, one without its name, and none at all are as bad as: one over so much of a dot or of

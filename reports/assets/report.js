@@ -51,7 +51,7 @@ const report = (() => {
   });
 
   /** How much room a chart has at a width in pixels: what is tagged with another room is left out. */
-  const roomOf = (width) => (width < 560 ? "narrow" : width < 900 ? "medium" : "wide");
+  const roomOf = (width) => (width < 560 ? "narrow" : width < 900 ? "medium" : width < 1100 ? "paper" : "wide");
   /** What Plotly is given for a chart as it stands, at a width in pixels. */
   const compose = ({ spec, state: chosen }, width) => {
     const colour = colours();

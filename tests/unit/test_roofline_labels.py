@@ -82,7 +82,7 @@ def test_numbers_stand_for_the_same_rungs_at_every_level_and_the_keys_name_them(
         }
         for room in ROOMS
     }
-    assert shown["wide"] == set(names)
+    assert shown["wide"] == shown["paper"] == set(names)
     for key in NUMBERED:
         listed = [int(n) for text in shown[key] for n in re.findall(r"\d+", text)]
         assert set(listed) <= set(range(1, len(names) + 1))
