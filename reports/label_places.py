@@ -64,9 +64,13 @@ def places(
     for index in sorted(range(len(dots)), key=lambda i: (dots[i][1], dots[i][0])):
         best, least = Place(_REACHES[0], 0, True), float("inf")
         best_box = _box(dots[index], best, widths[index])
+        x, y = dots[index]
+        beside = [spot for spot in spots if not (spot.left < x < spot.right and spot.bottom < y < spot.top)]
         for rank, place in enumerate(_candidates()):
             box = _box(dots[index], place, widths[index])
-            cost = rank * 3.0 + _cost(box, area, used, spots, lines)
+            leader = (x, y, x + place.dx, y + place.dy)
+            through = sum(crosses(leader, spot) for spot in beside)  # it would seem to be that dot's name
+            cost = rank * 3.0 + _cost(box, area, used, spots, lines) + 60.0 * through
             if cost < least:
                 best, least, best_box = place, cost, box
             if least <= (rank + 1) * 3.0:

@@ -55,3 +55,10 @@ def test_there_is_a_place_for_every_dot(dots: list[tuple[float, float]]) -> None
 )
 def test_what_crosses_a_box(line: tuple[float, float, float, float], expected: bool) -> None:
     assert crosses(line, Box(3.5, 4, 7, 7)) is expected
+
+
+def test_the_line_to_a_name_does_not_pass_through_another_dot() -> None:
+    dots = [(500.0, 200.0), (540.0, 200.0)]
+    for (x, y), place, (other_x, other_y) in zip(dots, places(dots, [60, 60], AREA), reversed(dots), strict=True):
+        spot = Box(other_x - 9, other_y - 9, other_x + 9, other_y + 9)
+        assert not crosses((x, y, x + place.dx, y + place.dy), spot)
