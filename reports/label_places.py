@@ -61,6 +61,7 @@ def places(
     spots = [Box(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in (*dots, *others)]
     used = list(taken)
     found: dict[int, Place] = {}
+    leaders: list[Segment] = []
     for index in sorted(range(len(dots)), key=lambda i: (dots[i][1], dots[i][0])):
         best, least = Place(_REACHES[0], 0, True), float("inf")
         best_box = _box(dots[index], best, widths[index])
@@ -69,14 +70,15 @@ def places(
         for rank, place in enumerate(_candidates()):
             box = _box(dots[index], place, widths[index])
             leader = (x, y, x + place.dx, y + place.dy)
-            through = sum(crosses(leader, spot) for spot in beside)  # it would seem to be that dot's name
-            cost = rank * 3.0 + _cost(box, area, used, spots, lines) + 60.0 * through
+            through = sum(crosses(leader, other) for other in (*beside, *used))  # it would seem to lead from there
+            cost = rank * 3.0 + _cost(box, area, used, spots, (*lines, *leaders)) + 60.0 * through
             if cost < least:
                 best, least, best_box = place, cost, box
             if least <= (rank + 1) * 3.0:
                 break  # every later one costs more by its rank alone
         found[index] = best
         used.append(best_box)
+        leaders.append((x, y, x + best.dx, y + best.dy))
     return [found[index] for index in range(len(dots))]
 
 
