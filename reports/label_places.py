@@ -70,8 +70,8 @@ def places(
         for rank, place in enumerate(_candidates()):
             box = _box(dots[index], place, widths[index])
             leader = (x, y, x + place.dx, y + place.dy)
-            through = sum(crosses(leader, other) for other in (*beside, *used))  # it would seem to lead from there
-            cost = rank * 3.0 + _cost(box, area, used, spots, (*lines, *leaders)) + 60.0 * through
+            through = sum(crosses(leader, other) for other in (*beside, *used[len(taken) :]))  # it would seem theirs
+            cost = rank * 3.0 + _cost(box, area, used, spots, (*lines, *leaders)) + 90.0 * through
             if cost < least:
                 best, least, best_box = place, cost, box
             if least <= (rank + 1) * 3.0:
@@ -98,7 +98,7 @@ def _cost(box: Box, area: Box, used: Sequence[Box], spots: Sequence[Box], lines:
     outside = box.area - box.overlap(area)
     return (
         4.0 * outside
-        + 3.0 * sum(box.overlap(other) for other in used)
+        + 6.0 * sum(box.overlap(other) for other in used)
         + 3.0 * sum(box.overlap(spot) for spot in spots)
         + 40.0 * sum(crosses(line, box) for line in lines)
     )

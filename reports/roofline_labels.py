@@ -37,8 +37,9 @@ ROOMS = (
 )
 NUMBERED = [room.key for room in ROOMS if room.numbered]
 NAMED = [room.key for room in ROOMS if not room.numbered]
-#: Dots of which the second begins within so many pixels of the first one's middle share a label.
-_TOGETHER = 9.0
+#: Dots whose middles are so many pixels from the first one's share a label: where there are numbers, and where names;
+#: and no more than so many names.
+_NEAR_NUMBERED, _NEAR_NAMED, _NAMES = 9.0, 4.0, 3
 #: What a label across a line, one without its name, and none at all are as bad as: one over so much of a dot or of
 #: another text, in square pixels.
 _CROSSED, _SHORTER, _LEFT_OUT = 40.0, 120.0, 100.0
@@ -131,12 +132,12 @@ def place_labels(
         others = roofs[:index] + roofs[index + 1 :]
         written += _roof_label(figure, tags, line, frame, written, spots, others)
     segments = [*((*frame.point(arrow.before), *frame.point(arrow.after)) for arrow in arrows), *roofs]
-    groups = _together(named, frame) if frame.room.numbered else [[point] for point in named]
+    groups = _together(named, frame)
     if frame.room.numbered:
         texts = [numbers_text(numbers[point.variant] for point in group) for group in groups]
         widths, font = [6.6 * len(text) + 4 for text in texts], 11
     else:
-        texts = [short(group[0].variant, 24) for group in groups]
+        texts = [", ".join(short(point.variant, 24) for point in group) for group in groups]
         widths, font = [7.2 * len(text) + 6 for text in texts], 12
     heads = [group[0] for group in groups]
     chosen = places(
@@ -159,11 +160,14 @@ def place_labels(
 def _together(points: Sequence[Point], frame: Frame) -> list[list[Point]]:
     """Dots that lie on each other, in groups about the first of each."""
     groups: list[list[Point]] = []
+    numbered = frame.room.numbered
+    reach, most = (_NEAR_NUMBERED, len(points)) if numbered else (_NEAR_NAMED, _NAMES)
     for point in points:
         x, y = frame.point(point)
         near = (
             group for group in groups
-            if math.hypot(x - frame.point(group[0])[0], y - frame.point(group[0])[1]) < _TOGETHER
+            if len(group) < most
+            and math.hypot(x - frame.point(group[0])[0], y - frame.point(group[0])[1]) < reach
         )  # fmt: skip
         group = next(near, None)
         if group is None:
