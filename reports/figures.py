@@ -43,6 +43,7 @@ class Figure:
     layout: Spec = field(default_factory=dict)
     patches: list[Spec] = field(default_factory=list)
     narrow: Spec = field(default_factory=dict)  #: what changes in the layout where the page is narrow
+    keys: list[Spec] = field(default_factory=list)  #: lists below the chart that explain numbers and lines of it
     controls: list[Control] = field(default_factory=list)
 
     def trace(self, tags: Tags, **spec: Any) -> None:
@@ -60,7 +61,8 @@ class Figure:
         return {
             "id": self.id, "label": self.label, "data": self.traces, "tags": self.trace_tags,
             "annotations": self.annotations, "annotationTags": self.annotation_tags, "layout": self.layout,
-            "patches": self.patches, "narrow": self.narrow, "controls": [vars(control) for control in self.controls],
+            "patches": self.patches, "narrow": self.narrow, "keys": self.keys,
+            "controls": [vars(control) for control in self.controls],
         }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ HEIGHT = 15.0  #: pixels of a line of text
 _DOT = 9.0  #: pixels from a dot's middle that a name must leave free
 #: Directions in the order of preference: sideways first, for there a name is read with its dot.
 _WAYS = ((1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
-_REACHES = (16.0, 30.0, 46.0, 64.0)
+_REACHES = (16.0, 30.0, 46.0, 64.0, 88.0)
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,11 @@ class Box:
     bottom: float
     right: float
     top: float
+
+    @property
+    def area(self) -> float:
+        """Its area."""
+        return (self.right - self.left) * (self.top - self.bottom)
 
     def overlap(self, other: Box) -> float:
         """Return the area that both cover."""
@@ -56,18 +61,24 @@ def places(
     spots = [Box(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in (*dots, *others)]
     used = list(taken)
     found: dict[int, Place] = {}
+    leaders: list[Segment] = []
     for index in sorted(range(len(dots)), key=lambda i: (dots[i][1], dots[i][0])):
         best, least = Place(_REACHES[0], 0, True), float("inf")
         best_box = _box(dots[index], best, widths[index])
+        x, y = dots[index]
+        beside = [spot for spot in spots if not (spot.left < x < spot.right and spot.bottom < y < spot.top)]
         for rank, place in enumerate(_candidates()):
             box = _box(dots[index], place, widths[index])
-            cost = rank * 3.0 + _cost(box, area, used, spots, lines)
+            leader = (x, y, x + place.dx, y + place.dy)
+            through = sum(crosses(leader, other) for other in (*beside, *used[len(taken) :]))  # it would seem theirs
+            cost = rank * 3.0 + _cost(box, area, used, spots, (*lines, *leaders)) + 90.0 * through
             if cost < least:
                 best, least, best_box = place, cost, box
             if least <= (rank + 1) * 3.0:
                 break  # every later one costs more by its rank alone
         found[index] = best
         used.append(best_box)
+        leaders.append((x, y, x + best.dx, y + best.dy))
     return [found[index] for index in range(len(dots))]
 
 
@@ -84,11 +95,10 @@ def _box(dot: tuple[float, float], place: Place, width: float) -> Box:
 
 
 def _cost(box: Box, area: Box, used: Sequence[Box], spots: Sequence[Box], lines: Sequence[Segment]) -> float:
-    size = (box.right - box.left) * (box.top - box.bottom)
-    outside = size - box.overlap(area)
+    outside = box.area - box.overlap(area)
     return (
         4.0 * outside
-        + 3.0 * sum(box.overlap(other) for other in used)
+        + 6.0 * sum(box.overlap(other) for other in used)
         + 3.0 * sum(box.overlap(spot) for spot in spots)
         + 40.0 * sum(crosses(line, box) for line in lines)
     )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from profiler.analysis import formatting
-from profiler.analysis.roofline import LEVELS, Arrow, Point, Roof, Roofline
+from profiler.analysis.roofline import LEVELS, Point, Roof, Roofline
 from reports.figures import SERIES, SYMBOLS, Figure, Tags, choice, first_of
 from reports.formatting import plotly_text, short
-from reports.label_places import Box, places
+from reports.roofline_labels import NAMED, NUMBERED, ROOMS, Frame, Line, place_labels
 
 LEVEL_STYLE = {level.key: (SERIES[i], SYMBOLS[i]) for i, level in enumerate(LEVELS)} | {"model": ("@c4", "star")}
-#: Pixels of the plotting area on a wide page, for which names are placed.
-_PLOT = (1110.0, 468.0)
+_LEVEL_MARKS = {"circle": "●", "square": "■", "diamond": "◆", "triangle-up": "▲"}
+_ROOF_MARKS = {"counter": "━━", "measured": "╺ ╸", "nominal": "···"}
 _ROOF_ORIGIN = {"counter": "by counters", "measured": "measured by a small kernel", "nominal": "nominal"}
 
 
@@ -89,29 +89,22 @@ def _roofline_view(
     slopes = [r for r in roofs if r.family == "memory"]
     top = max((roof.value for roof in flats), default=10 ** y_range[1])
     labels_of = _roof_labels(roofs)
-    frame = _Frame(x_range, y_range)
-    spots = [Box(x - 10, y - 10, x + 10, y + 10) for x, y in map(frame.point, points)]
-    drawn: list[tuple[float, float, float, float]] = []
-    written: list[_Label] = []
+    drawn: list[Line] = []
+    known = {roof.key for roof in roofs if roof.origin == "counter"}
     for index, roof in enumerate(_merged(slopes) if view == "all" else slopes):
         colour = LEVEL_STYLE[roof.key][0] if roof.key in LEVEL_STYLE and view == "all" else "@ink2"
         label = _counter_label(roof) if view == "all" else labels_of.get(roof, "")
-        (x, to_x), (y, to_y) = slope = _slope(roof, x_range, y_range, top)
-        drawn.append((x, y, to_x, to_y))
-        written += _roof_line(figure, tags, roof, slope, colour, label, frame, sloped=True,
-                              shift=0.13 * index if view == "all" else 0.0,
-                              clear=[*spots, *(frame.box(other) for other in written)])  # fmt: skip
+        slope = _slope(roof, x_range, y_range, top)
+        shift = 0.13 * index if view == "all" else 0.0
+        drawn += _roof_line(figure, tags, roof, slope, colour, label, known, sloped=True, shift=shift)
     steepest = max((roof.value for roof in slopes if roof.origin == "counter"), default=0.0) or max(
         (roof.value for roof in slopes), default=0.0
     )
     for roof in flats:
         start = roof.value / steepest if steepest else 10 ** x_range[0]
-        xs = [max(start, 10 ** x_range[0]), 10 ** x_range[1]]
+        flat = [max(start, 10 ** x_range[0]), 10 ** x_range[1]], [roof.value, roof.value]
         label, under = labels_of.get(roof, ""), _label_under(roof, flats, labels_of)
-        drawn.append((xs[0], roof.value, xs[1], roof.value))
-        written += _roof_line(
-            figure, tags, roof, (xs, [roof.value, roof.value]), "@ink2", label, frame, sloped=False, under=under
-        )
+        drawn += _roof_line(figure, tags, roof, flat, "@ink2", label, known, sloped=False, under=under)
     for key in dict.fromkeys(point.level for point in points):
         mine = [point for point in points if point.level == key]
         colour, symbol = LEVEL_STYLE[key]
@@ -125,16 +118,29 @@ def _roofline_view(
             hovertext=[_point_text(point, labels[key]) for point in mine],
             hovertemplate="%{hovertext}<extra></extra>",
         )  # fmt: skip
-    if view != "all":
-        for arrow in line.arrows:
-            if arrow.dtype == dtype and arrow.level == view:
-                _arrow(figure, tags, arrow.before, arrow.after)
-        arrows = [arrow for arrow in line.arrows if arrow.dtype == dtype and arrow.level == view]
-        _names(figure, tags, points, frame, arrows=arrows, roofs=drawn, labels=written)
-    else:
-        _level_keys(figure, tags, points, labels)
-        leftmost = {p.variant: p for p in sorted(points, key=lambda p: -(p.intensity or 0))}
-        _names(figure, tags, list(leftmost.values()), frame, dots=points, roofs=drawn, labels=written)
+    arrows = [arrow for arrow in line.arrows if arrow.dtype == dtype and arrow.level == view]  # none of all levels
+    for arrow in arrows:
+        _arrow(figure, tags, arrow.before, arrow.after)
+    named = points
+    if view == "all":
+        _level_keys(figure, {**tags, "room": NAMED}, _level_marks(points, labels))
+        named = list({p.variant: p for p in sorted(points, key=lambda p: -(p.intensity or 0))}.values())
+    order = dict.fromkeys(p.variant for p in line.points if p.dtype == dtype and _placed(p))
+    numbers = {variant: number for number, variant in enumerate(order, start=1)}
+    for room in ROOMS:
+        place_labels(
+            figure, tags, Frame(x_range, y_range, room),
+            lines=drawn, named=named, points=points, arrows=arrows, numbers=numbers,
+        )  # fmt: skip
+    marks = _level_marks(points, labels) if view == "all" else []
+    shown, here = _merged(slopes) + flats if view == "all" else roofs, {point.variant for point in points}
+    figure.keys.append(
+        {
+            "when": {**tags, "room": NUMBERED},
+            "numbers": [[number, short(variant, 60)] for variant, number in numbers.items() if variant in here],
+            "lines": [*marks, *(_roof_mark(roof, view) for roof in shown)],
+        }
+    )
     ticks = _ticks(y_range)
     y_axis = {
         "range": list(y_range),
@@ -229,19 +235,19 @@ def _roof_line(
     line: tuple[list[float], list[float]],
     colour: str,
     label: str,
-    frame: _Frame,
+    known: Collection[str],
     *,
     sloped: bool,
     under: bool | None = None,
     shift: float = 0.0,
-    clear: Sequence[Box] = (),
-) -> list[_Label]:
-    """One roof, and where its label stands, off ``clear`` if it slopes; none where a neighbour's names the roof."""
+) -> list[Line]:
+    """Draw one roof, and return it for its label; nothing where it lies outside.
+
+    Where there is little room only the roofs of counters are labelled, and others of keys that are not ``known``.
+    """
     xs, ys = line
     if xs[0] >= xs[1]:
         return []
-    what = f"{plotly_text(roof.label)} {formatting.si(roof.value, roof.unit)}{_clock(roof)}"
-    text = f"{what}, {_ROOF_ORIGIN[roof.origin]}"
     steps = 24
     logs = [math.log10(xs[0]) + (math.log10(xs[1]) - math.log10(xs[0])) * i / steps for i in range(steps + 1)]
     figure.trace(
@@ -249,73 +255,20 @@ def _roof_line(
         y=[10**v * roof.value for v in logs] if sloped else [ys[0]] * len(logs),
         line={"color": colour, "width": 1.6 if roof.origin == "counter" else 1.2,
               "dash": {"counter": "solid", "measured": "dash"}.get(roof.origin, "dot")},
-        hovertext=text, hovertemplate="%{hovertext}<extra></extra>",
+        hovertext=_roof_text(roof), hovertemplate="%{hovertext}<extra></extra>",
     )  # fmt: skip
-    if not label:
-        return []
-    counter = roof.origin == "counter"
-    below = not counter if under is None else under
-    width = 6.4 * len(label) + 4
-    flat_px = (math.log10(xs[1]) - math.log10(xs[0])) * frame.per_x
-    left = sloped or (not counter and 0.92 * flat_px > width)  # else it would be cut off at the chart's end
-    aside = 14 if sloped and below else 0
-    first = (0.04 if counter else 0.08) + shift if left else 1.0
-    tried = [
-        _Label(
-            math.log10(xs[0]) + at * (math.log10(xs[1]) - math.log10(xs[0])),
-            math.log10(ys[0]) + at * (math.log10(ys[1]) - math.log10(ys[0])),
-            left, below, aside, width,
+    counter, value = roof.origin == "counter", formatting.si(roof.value, roof.unit)
+    return [
+        Line(
+            (xs[0], xs[1]), (ys[0], ys[1]), label, f"{plotly_text(short(roof.label, 30))} {value}", value,
+            counter or roof.key not in known, colour, sloped, counter, not counter if under is None else under, shift,
         )
-        for at in ([first + 0.04 * i for i in range(16)] if sloped else [first])
     ]  # fmt: skip
-    place = min(tried, key=lambda one: sum(frame.box(one).overlap(box) for box in clear))
-    figure.annotate(
-        tags, x=place.x, y=place.y, text=label, showarrow=False, xanchor="left" if left else "right",
-        yanchor="top" if below else "bottom", yshift=-4 if below else 2, xshift=aside,
-        font={"size": 11, "color": colour}, name="roof", **({"bgcolor": "@paper-veil"} if sloped else {}),
-    )  # fmt: skip
-    return [place]
 
 
-@dataclass(frozen=True)
-class _Label:
-    """Where a roof's label stands: a point of the chart (logarithms), and how the text lies about it, in pixels."""
-
-    x: float
-    y: float
-    left: bool  #: the text begins at the point, else it ends there
-    below: bool
-    aside: float
-    width: float
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """The ranges of the axes (logarithms), and where things stand in pixels of a wide page."""
-
-    x_range: tuple[float, float]
-    y_range: tuple[float, float]
-
-    @property
-    def per_x(self) -> float:
-        """Pixels of a decade of intensity."""
-        return _PLOT[0] / (self.x_range[1] - self.x_range[0])
-
-    def at(self, x: float, y: float) -> tuple[float, float]:
-        """Return the pixels of a point given by its logarithms."""
-        per_y = _PLOT[1] / (self.y_range[1] - self.y_range[0])
-        return (x - self.x_range[0]) * self.per_x, (y - self.y_range[0]) * per_y
-
-    def point(self, point: Point) -> tuple[float, float]:
-        """Return the pixels of a dot."""
-        return self.at(math.log10(point.intensity or 1), math.log10(point.performance or 1))
-
-    def box(self, label: _Label) -> Box:
-        """Return what a roof's label covers."""
-        x, y = self.at(label.x, label.y)
-        start = x + label.aside - (0 if label.left else label.width)
-        bottom = y - 20 if label.below else y + 1
-        return Box(start, bottom, start + label.width, bottom + 19)
+def _roof_text(roof: Roof) -> str:
+    what = f"{plotly_text(roof.label)} {formatting.si(roof.value, roof.unit)}{_clock(roof)}"
+    return f"{what}, {_ROOF_ORIGIN[roof.origin]}"
 
 
 def _arrow(figure: Figure, tags: Tags, before: Point, after: Point) -> None:
@@ -327,48 +280,24 @@ def _arrow(figure: Figure, tags: Tags, before: Point, after: Point) -> None:
     )  # fmt: skip
 
 
-def _names(
-    figure: Figure,
-    tags: Tags,
-    points: Sequence[Point],
-    frame: _Frame,
-    *,
-    dots: Sequence[Point] = (),
-    arrows: Sequence[Arrow] = (),
-    roofs: Sequence[tuple[float, float, float, float]] = (),
-    labels: Sequence[_Label] = (),
-) -> None:
-    """Names beside their dots, clear of ``dots`` of other levels, of arrows, and of roofs with their labels."""
-    lines = [
-        *((*frame.point(arrow.before), *frame.point(arrow.after)) for arrow in arrows),
-        *((*frame.at(*map(math.log10, roof[:2])), *frame.at(*map(math.log10, roof[2:]))) for roof in roofs),
-    ]
-    names = [short(point.variant, 24) for point in points]
-    chosen = places(
-        [frame.point(point) for point in points],
-        [7.2 * len(name) + 6 for name in names],
-        Box(0, 0, *_PLOT),
-        lines=lines,
-        taken=[frame.box(label) for label in labels],
-        others=[frame.point(point) for point in dots if point not in points],
-    )
-    for point, name, place in zip(points, names, chosen, strict=True):
-        figure.annotate(
-            tags, x=math.log10(point.intensity or 1), y=math.log10(point.performance or 1), ax=place.dx, ay=-place.dy,
-            text=plotly_text(name),
-            showarrow=True, arrowhead=0, arrowwidth=0.7, arrowcolor="@muted", standoff=6,
-            xanchor="left" if place.right else "right", font={"size": 12, "color": "@ink"},
-        )  # fmt: skip
-
-
-def _level_keys(figure: Figure, tags: Tags, points: Sequence[Point], labels: Mapping[str, str]) -> None:
+def _level_marks(points: Sequence[Point], labels: Mapping[str, str]) -> list[list[str]]:
+    """The mark, colour and name of each level that has dots."""
     keys = [level.key for level in LEVELS if any(point.level == level.key for point in points)]
-    marks = {"circle": "●", "square": "■", "diamond": "◆", "triangle-up": "▲"}
-    for index, key in enumerate(keys):
-        colour, symbol = LEVEL_STYLE[key]
+    return [[_LEVEL_MARKS.get(LEVEL_STYLE[key][1], "●"), LEVEL_STYLE[key][0], labels[key]] for key in keys]
+
+
+def _roof_mark(roof: Roof, view: str) -> list[str]:
+    """The mark, colour and text of a roof."""
+    colour = LEVEL_STYLE[roof.key][0] if roof.key in LEVEL_STYLE and view == "all" else "@ink2"
+    value = formatting.si(roof.value, roof.unit)
+    return [_ROOF_MARKS[roof.origin], colour, f"{short(roof.label, 60)} {value}{_clock(roof)}"]
+
+
+def _level_keys(figure: Figure, tags: Tags, marks: Sequence[Sequence[str]]) -> None:
+    for index, (mark, colour, label) in enumerate(marks):
         figure.annotate(
             tags, xref="paper", yref="paper", x=1, y=0, xanchor="right", yanchor="bottom",
-            yshift=8 + 18 * (len(keys) - 1 - index), xshift=-8, text=f"{marks.get(symbol, '●')} {labels[key]}",
+            yshift=8 + 18 * (len(marks) - 1 - index), xshift=-8, text=f"{mark} {label}",
             showarrow=False, font={"size": 12, "color": colour}, bgcolor="@paper-veil",
         )  # fmt: skip
 

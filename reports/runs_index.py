@@ -15,8 +15,9 @@ from urllib.parse import quote
 
 from profiler import __version__
 from profiler.analysis import formatting
-from profiler.analysis.ladder import ladder_rows, verdicts
+from profiler.analysis.ladder import ladder_rows
 from profiler.analysis.rundata import RunData
+from profiler.analysis.verdicts import verdicts
 from profiler.errors import LadderError
 from profiler.rundir import RunDir, write_text
 from reports.page import render_index
@@ -75,8 +76,8 @@ def summarise(path: Path, run: str = "", stamp: str = "") -> RunSummary:
                 {
                     "dtype": v.dtype,
                     "figure": v.ratio,
-                    "variant": formatting.short(v.row.variant, 40),
-                    "text": v.sentence,
+                    "variant": formatting.short(v.row.variant, 40) + (" (tied)" if v.lead.ties else ""),
+                    "text": " ".join(v.sentences),
                 }
                 for v in verdicts(data, rows)
             ],

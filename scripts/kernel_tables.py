@@ -1,10 +1,10 @@
 """Fills tables of README.md and docs/kernels.md from the recorded runs.
 
 A table stands between ``<!-- table: KIND NAME... -->`` and ``<!-- end -->``. Kinds: ``best`` (for each experiment and
-size the fastest rung of ours beside copy and library), ``shares`` (of copy, rungs by sizes), ``rungs`` (every rung of a
-matrix product with its ratios, pipe, clock and registers), ``ladder`` (where it was measured, each rung at the main
-size, the verdict). All but the first are of one experiment. What a recording lacks is an empty cell; an experiment
-without one leaves no row.
+size the fastest rung of ours, with those that tie, beside copy and library), ``shares`` (of copy, rungs by sizes),
+``rungs`` (every rung of a matrix product with its ratios, pipe, clock and registers), ``ladder`` (where it was
+measured, each rung at the main size, the verdict). All but the first are of one experiment. What a recording lacks is
+an empty cell; an experiment without one leaves no row.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from generated import ROOT, write_or_check  # noqa: E402
 
 from profiler.analysis import formatting  # noqa: E402
-from profiler.analysis.ladder import LadderRow, ladder_rows, verdict_lines  # noqa: E402
+from profiler.analysis.ladder import LadderRow, ladder_rows  # noqa: E402
+from profiler.analysis.leads import lead  # noqa: E402
 from profiler.analysis.rundata import RunData  # noqa: E402
 from profiler.analysis.statistics import Interval  # noqa: E402
+from profiler.analysis.verdicts import verdict_lines  # noqa: E402
 from profiler.rundir import RunDir  # noqa: E402
 
 RECORDED = ROOT / "experiments" / "recorded" / "h200"
@@ -54,9 +56,11 @@ def best(names: Sequence[str]) -> str:
             for size in data.sizes:
                 here = [row for row in rows if (row.dtype, row.size) == (dtype, size) and row.time is not None]
                 ours = [row for row in here if row.kind in ("cuda", "triton") and not row.variant.startswith("cub")]
-                if not ours:
+                first = lead(data, ours)
+                if first is None:
                     continue
-                row = min(ours, key=lambda one: one.time.value if one.time else 0.0)
+                row = first.row
+                ties = f" (ties with {', '.join(f'`{tie.row.variant}`' for tie in first.ties)})" if first.ties else ""
                 theirs = [(one, one.time.value) for one in here if one not in ours and one.time is not None]
                 library = ", ".join(
                     f"{value / row.time.value:.2f}x {one.variant}" for one, value in theirs if row.time is not None
@@ -66,7 +70,7 @@ def best(names: Sequence[str]) -> str:
                         f"`{name}`",
                         dtype,
                         formatting.size(size),
-                        f"`{row.variant}`",
+                        f"`{row.variant}`{ties}",
                         formatting.time_ns(row.time.value) if row.time else "",
                         formatting.si(row.rate, row.rate_unit) if row.rate else "",
                         f"{row.copy.share:.3f}" if row.copy else "",

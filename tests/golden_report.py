@@ -16,10 +16,11 @@ from typing import Any
 from make_run import FAULTS, SIZE, make_run
 
 from profiler.analysis.environment import environment
-from profiler.analysis.ladder import ladder_rows, verdict_lines
+from profiler.analysis.ladder import ladder_rows
 from profiler.analysis.roofline import roofline
 from profiler.analysis.rundata import RunData
 from profiler.analysis.stalls import stall_tables
+from profiler.analysis.verdicts import verdict_lines
 
 FOLDER = Path(__file__).resolve().parent / "unit" / "golden_report"
 

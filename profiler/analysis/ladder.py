@@ -8,17 +8,13 @@ from dataclasses import dataclass, replace
 from statistics import median as middle
 
 from profiler.analysis import formatting
-from profiler.analysis.own_times import PROGRAM_WHY, OwnTime, own_ranks, own_time, own_verdict
+from profiler.analysis.own_times import PROGRAM_WHY, OwnTime, own_ranks, own_time
 from profiler.analysis.roofline import Limit, RoofUse, limit_of, roof_uses
 from profiler.analysis.rundata import TIMED_STATUSES, Row, RunData, Value
 from profiler.analysis.statistics import Interval, Sample, median_interval, quartile_spread, ratio_interval
 from profiler.analysis.sustained import sustained_ratio
 from profiler.analysis.taken_over import reused_from
 from profiler.frames import SKIPPED
-
-#: Two variants of one process differ by this share for reasons of their place in it (alignment, order); a ratio nearer
-#: to one is called a match.
-_NO_DIFFERENCE = 0.005
 
 
 @dataclass(frozen=True)
@@ -262,130 +258,3 @@ def _ranked(rows: Sequence[LadderRow]) -> list[LadderRow]:
     places = own_ranks([(row.order, row.dtype, row.own) for row in rows])
     owned = {row.order: replace(row.own, rank=places.get(row.order)) for row in rows if row.own is not None}
     return [replace(row, rank=ranks.get(row.order), own=owned.get(row.order)) for row in rows]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One contract's sentence: the best variant against its baseline, at the main size."""
-
-    dtype: str
-    size: str
-    row: LadderRow
-    ratio: str  #: ``0.86×``, or the rate when there is no baseline to compare with
-    sentence: str
-
-
-def verdicts(data: RunData, rows: Sequence[LadderRow]) -> list[Verdict]:
-    """Return one verdict per contract that has a timed variant, in the order of the experiment."""
-    size = data.main_size
-    found = []
-    for dtype in dict.fromkeys(row.dtype for row in rows):
-        timed = [r for r in rows if r.dtype == dtype and r.size == size and r.time is not None]
-        rungs = [r for r in timed if not r.is_baseline]
-        if not rungs:
-            continue
-        best = min(rungs, key=lambda r: r.time.value if r.time else math.inf)
-        found.append(_verdict(best))
-    return found
-
-
-def _verdict(row: LadderRow) -> Verdict:
-    size = formatting.size(row.size)
-    bound = _bound_sentence(row.limit)
-    if row.ratio is None or row.baseline is None:
-        figure = (
-            formatting.si(row.rate, row.rate_unit)
-            if row.rate
-            else formatting.time_ns(row.time.value)
-            if row.time
-            else ""
-        )
-        why = f" ({row.ratio_why})" if row.ratio_why else ""
-        return Verdict(
-            row.dtype,
-            row.size,
-            row,
-            figure,
-            f"{_name(row.variant)} is the fastest {row.dtype} variant at {size}{why}{_copy_sentence(row)}{bound}.",
-        )
-    low, high = row.ratio.low, row.ratio.high
-    verb = "reaches"
-    if low is not None and high is not None:
-        if low > 1 + _NO_DIFFERENCE:
-            verb = "beats its baseline: it reaches"
-        elif high >= 1 - _NO_DIFFERENCE:
-            verb = "matches its baseline: it reaches"
-    other = f" (which keeps another contract, {row.baseline_dtype})" if row.cross_contract else ""
-    figure = formatting.bounded_ratio(row.ratio.value, low, high)
-    return Verdict(
-        row.dtype,
-        row.size,
-        row,
-        f"{formatting.number(row.ratio.value)}×",
-        f"{_name(row.variant)} {verb} {figure} of {_name(row.baseline)}{other} at {size}{_copy_sentence(row)}{bound}.",
-    )
-
-
-def _name(name: str) -> str:
-    return formatting.short(name, 60)
-
-
-def _copy_sentence(row: LadderRow) -> str:
-    if row.copy is None:
-        return ""
-    what = "copying" if row.copy.kind == "copy" else "only reading"
-    return f", {formatting.percent(row.copy.share, 1)} of {what} the same bytes"
-
-
-def _bound_sentence(limit: Limit) -> str:
-    if limit.verdict == "near":
-        return f"; bound by {limit.text}"
-    if limit.verdict in ("between", "latency"):
-        return f"; {'limited by' if limit.verdict == 'latency' else 'it uses'} {limit.text}"
-    return ""
-
-
-def fastest_programs(data: RunData, rows: Sequence[LadderRow]) -> list[LadderRow]:
-    """Return the fastest program of each contract at the main size, of those with a ratio if any has one."""
-    found = [r for r in rows if r.kind == "command" and r.own is not None and r.size == data.main_size]
-    found = [r for r in found if not r.is_baseline]
-    best: dict[str, LadderRow] = {}
-    for row in sorted(found, key=lambda r: (r.own.ratio is None, r.own.time.value) if r.own else (True, math.inf)):
-        best.setdefault(row.dtype, row)
-    return list(best.values())
-
-
-def verdict_lines(data: RunData, rows: Sequence[LadderRow]) -> list[str]:
-    """Return the verdict as plain sentences, for the terminal and the page's opening."""
-    lines = [verdict.sentence for verdict in verdicts(data, rows)]
-    lines += [own_verdict(row.variant, row.size, row.own) for row in fastest_programs(data, rows) if row.own]
-    if not lines:
-        lines.append(_nothing_measured(data))
-    failed = _failures(data)
-    if failed and len({status for _, status in failed}) == 1 and len(failed) == len(data.variants):
-        reasons = {str(row["reason"] or "") for row in data.variants}
-        why = f": {reasons.pop()}" if len(reasons) == 1 and any(reasons) else ""
-        whole = f"All {len(failed)} variants" if len(failed) > 1 else _name(failed[0][0])
-        lines.append(f"{whole}: {formatting.status(failed[0][1])}{why}.")
-    elif failed:
-        names = formatting.listed(f"{_name(name)} ({formatting.status(status)})" for name, status in failed)
-        lines.append(f"{len(failed)} of {len(data.variants)} variants {_has(failed)} no result: {names}.")
-    return lines
-
-
-def _has(items: Sequence[object]) -> str:
-    return "has" if len(items) == 1 else "have"
-
-
-def _failures(data: RunData) -> list[tuple[str, str]]:
-    good = {"ok", "profile_failed", SKIPPED}
-    return [(str(row["name"]), str(row["status"])) for row in data.variants if row["status"] not in good]
-
-
-def _nothing_measured(data: RunData) -> str:
-    stage = (data.manifest.get("stages") or {}).get("time") or {}
-    reason = stage.get("reason") or ("there is no GPU here" if not (data.manifest.get("gpu") or {}).get("name") else "")
-    built = sum(1 for row in data.variants if data.static(str(row["name"]), "ptxas.registers").value is not None)
-    verb = "was analysed from its binary" if built == 1 else "were analysed from their binaries"
-    tail = f" {built} of {len(data.variants)} variants {verb}." if built else ""
-    return f"Nothing was timed{f': {reason}' if reason else ''}.{tail}"

@@ -288,7 +288,7 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
         except LadderError as error:  # the run stands, and its result is told
             print(f"error: {error}", file=sys.stderr)
             code = worse_exit(code, error.code)
-    document = result_document(run, code, rows)
+    document = result_document(run, code, data, rows)
     if flags.open:
         open_report(directory.path / "report.html", say)
     return code, document
@@ -317,9 +317,10 @@ def check_resumable(directory: RunDir, gpu: Gpu | None, stages: Sequence[str]) -
         )
 
 
-def result_document(run: Run, code: Exit, rows: Sequence[LadderRow]) -> dict[str, Any]:
+def result_document(run: Run, code: Exit, data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
     """Return what ``--json`` prints for one run."""
     from profiler import frames
+    from profiler.analysis.verdicts import verdict_document, verdicts
     from profiler.cli.ladder_table import ladder_document
 
     report = run.dir.path / "report.html"
@@ -336,14 +337,15 @@ def result_document(run: Run, code: Exit, rows: Sequence[LadderRow]) -> dict[str
             {k: row[k] for k in ("name", "dtype", "kind", "status", "reason", "verified", "origin")}
             for row in frames.rows_of(run.dir.frame("variants"))
         ],
+        "verdicts": verdict_document(verdicts(data, rows)),
         "ladder": ladder_document(rows),
     }
 
 
 def print_result(run: Run, data: RunData, rows: Sequence[LadderRow]) -> None:
     """Print the ladder table, the verdict, and where the files are."""
-    from profiler.analysis.ladder import verdict_lines
     from profiler.analysis.taken_over import reused_text
+    from profiler.analysis.verdicts import verdict_lines
     from profiler.cli.ladder_table import ladder_table
 
     console = stdout_console()

@@ -50,17 +50,20 @@ const report = (() => {
     dragmode: false, autosize: true,
   });
 
+  /** How much room a chart has at a width in pixels: what is tagged with another room is left out. */
+  const roomOf = (width) => (width < 560 ? "narrow" : width < 900 ? "medium" : width < 1100 ? "paper" : "wide");
   /** What Plotly is given for a chart as it stands, at a width in pixels. */
-  const compose = ({ spec, state }, width) => {
+  const compose = ({ spec, state: chosen }, width) => {
     const colour = colours();
-    const narrow = width < 560;
+    const room = roomOf(width), narrow = room === "narrow";
+    const state = { ...chosen, room };
     const data = spec.data.filter((_, i) => suits(spec.tags[i], state)).map((trace) => resolve(trace, colour));
     const layout = merge(base(colour, narrow), resolve(spec.layout, colour));
     for (const patch of spec.patches) if (suits(patch.when, state)) merge(layout, resolve(patch.layout, colour));
     layout.annotations = spec.annotations.filter((_, i) => suits(spec.annotationTags[i], state)).map((a) => resolve(a, colour));
     if (narrow) merge(layout, resolve(spec.narrow || {}, colour));
-    if (narrow) adaptNarrow(spec, state, layout, width);
-    return { data, layout, colour, narrow };
+    if (narrow) adaptNarrow(spec, state, layout);
+    return { data, layout, colour, room };
   };
   // A legend under a narrow chart has an entry a line.
   const LEGEND_TOP = 62, LEGEND_LINE = 19;
@@ -68,22 +71,31 @@ const report = (() => {
     const names = new Set(spec.data.filter((_, i) => suits(spec.tags[i], state)).map((trace) => trace.name));
     return LEGEND_TOP + LEGEND_LINE * names.size - spec.layout.margin.b;
   };
-  // A name whose place was found on a wide page may leave a narrow one: then it goes to the other side of its dot.
-  const turnAround = (a, [from, to], room) => {
-    const at = ((a.x - from) / (to - from)) * room, reach = Math.abs(a.ax) + 6.2 * a.text.length;
-    const left = a.xanchor === "right";
-    if (left ? at - reach < 0 && at + reach < room : at + reach > room && at - reach > 0) Object.assign(a, { ax: -a.ax, xanchor: left ? "left" : "right" });
-  };
-  const adaptNarrow = (spec, state, layout, width) => {
-    if (spec.id === "chart-roofline") {
-      layout.margin = { ...layout.margin, l: 54, r: 6 };
-      layout.annotations = layout.annotations.filter((a) => !(a.name === "roof" && a.text.endsWith(")")));
-      for (const a of layout.annotations) {
-        if (a.name === "roof") a.text = a.text.replace(/ at [\d.]+ GHz$/, "");
-        if (a.font) a.font = { ...a.font, size: 10 };
-        if (a.showarrow && a.text && a.axref === undefined) turnAround(a, layout.xaxis.range, width - 60);
-      }
+  // Below a chart: what its numbers and lines mean, where there is no room for names in it.
+  const listKeys = ({ spec, state, node }, width) => {
+    const shown = { ...state, room: roomOf(width) };
+    const found = (spec.keys || []).find((keys) => suits(keys.when, shown));
+    let list = node.nextElementSibling;
+    if (!list || !list.matches(".keys")) {
+      if (!found) return;
+      list = document.createElement("div");
+      list.className = "keys";
+      node.after(list);
     }
+    list.hidden = !found;
+    list.replaceChildren();
+    if (!found) return;
+    const names = list.appendChild(document.createElement("ol")), lines = list.appendChild(document.createElement("ul"));
+    for (const [number, name] of found.numbers) Object.assign(names.appendChild(document.createElement("li")), { value: number, textContent: name });
+    for (const [mark, colour, text] of found.lines) {
+      const item = lines.appendChild(document.createElement("li"));
+      const sign = Object.assign(item.appendChild(document.createElement("span")), { className: "mark", textContent: mark, ariaHidden: "true" });
+      sign.style.color = "var(--" + colour.slice(1) + ")";
+      item.append(" " + text);
+    }
+  };
+  const adaptNarrow = (spec, state, layout) => {
+    if (spec.id === "chart-roofline") layout.margin = { ...layout.margin, l: 64, r: 6 };
     if (spec.id === "chart-stalls") {
       const extra = stallsExtra(spec, state);
       layout.margin = { ...layout.margin, b: layout.margin.b + extra };
@@ -105,6 +117,7 @@ const report = (() => {
     if (widthOf(figure) < 560) height = (spec.narrow && spec.narrow.height) || height;
     if (spec.id === "chart-stalls" && widthOf(figure) < 560) height += stallsExtra(spec, state);
     if (height) node.style.height = height + "px";
+    listKeys(figure, widthOf(figure));
   };
   // Plotly takes a third of a second to start, so that it starts with the first chart. Its text lies in the page as data;
   // the policy admits it by its hash all the same.
@@ -123,10 +136,11 @@ const report = (() => {
   const draw = (figure) => startPlotly().then(() => drawNow(figure));
   const drawNow = (figure) => {
     const { spec, node } = figure;
-    const { data, layout, narrow } = compose(figure, widthOf(figure));
+    const { data, layout, room } = compose(figure, widthOf(figure));
     if (layout.height) node.style.height = layout.height + "px";
     if (printing) Object.assign(layout, { width: PAPER_WIDTH, autosize: false });
-    Object.assign(figure, { drawn: { data }, cursor: null, narrow, done: true });
+    Object.assign(figure, { drawn: { data }, cursor: null, room, done: true });
+    listKeys(figure, widthOf(figure));
     return Plotly.react(node, data, layout, {
       displaylogo: false, responsive: true, scrollZoom: false, displayModeBar: "hover",
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", "toImage"],
@@ -335,7 +349,7 @@ const report = (() => {
     links.forEach((link, i) => (i === current ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
   };
   addEventListener("scroll", spy, { passive: true });
-  addEventListener("resize", () => { for (const figure of figures.values()) if (figure.done && !printing && figure.narrow !== widthOf(figure) < 560) draw(figure); });
+  addEventListener("resize", () => { for (const figure of figures.values()) if (figure.done && !printing && figure.room !== roomOf(widthOf(figure))) draw(figure); });
 
   // Paper is light, as wide as paper, complete, and has every fold open.
   let before, folded = [];

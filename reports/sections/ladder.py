@@ -7,11 +7,13 @@ from typing import Any
 
 from profiler.analysis import formatting
 from profiler.analysis.environment import recorded_text
-from profiler.analysis.ladder import LadderRow, Verdict, verdict_lines, verdicts
+from profiler.analysis.ladder import LadderRow
+from profiler.analysis.leads import Lead, leads
 from profiler.analysis.own_times import own_ratio_text
 from profiler.analysis.rundata import RunData
 from profiler.analysis.statistics import Interval
 from profiler.analysis.taken_over import reused_text
+from profiler.analysis.verdicts import Verdict, remarks, verdicts
 from profiler.frames import SKIPPED
 from reports.figures import ladder_figure, sizes_figure
 from reports.formatting import size_slug, slug
@@ -37,16 +39,16 @@ def build(data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
     """Return what the template of section 1 shows."""
     sizes = [size for size in data.sizes if any(row.size == size for row in rows)]
     found = verdicts(data, rows)
-    lines = verdict_lines(data, rows)
+    fastest = leads(data, rows)
     return {
         "verdicts": [_verdict(verdict) for verdict in found],
-        "remarks": lines[len(found) :] if found else lines,
+        "remarks": remarks(data, rows, found),
         "sizes": [
             {
                 "key": size,
                 "id": f"ladder-{size_slug(size)}",
                 "label": formatting.size(size),
-                "groups": _groups(data, rows, size),
+                "groups": _groups(data, rows, size, fastest),
                 "timed": any(row.size == size and row.time for row in rows),
             }
             for size in sorted(sizes, key=lambda s: s != data.main_size)
@@ -109,6 +111,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "variant": row.variant,
         "dtype": verdict.dtype,
         "sentence": verdict.sentence,
+        "elsewhere": verdict.elsewhere,
         "href": f"#{row_id(row, verdict.size)}",
         "time": formatting.time_ns(row.time.value) if row.time else "",
         "rate": formatting.si(row.rate, row.rate_unit) if row.rate else "",
@@ -122,7 +125,9 @@ def row_id(row: LadderRow, largest: str) -> str:
     return name if row.size == largest else f"{name}-at-{size_slug(row.size)}"
 
 
-def _groups(data: RunData, rows: Sequence[LadderRow], size: str) -> list[dict[str, Any]]:
+def _groups(
+    data: RunData, rows: Sequence[LadderRow], size: str, fastest: Mapping[tuple[str, str], Lead]
+) -> list[dict[str, Any]]:
     groups = []
     for dtype in dict.fromkeys(row.dtype for row in rows if row.size == size):
         mine = [row for row in rows if row.size == size and row.dtype == dtype]
@@ -132,7 +137,11 @@ def _groups(data: RunData, rows: Sequence[LadderRow], size: str) -> list[dict[st
                 "dtype": dtype or "no contract",
                 "baseline": data.baseline(dtype),
                 "cross": next((row.baseline_dtype for row in mine if row.cross_contract), None),
-                "rows": [_row(row, widest, _before(mine, row), data.main_size) for row in mine],
+                "rows": [
+                    _row(row, widest, _before(mine, row), data.main_size)
+                    | {"fastest": _fastest(row, fastest.get((dtype, size)))}
+                    for row in mine
+                ],
             }
         )
     return groups
@@ -142,6 +151,15 @@ def _before(rows: Sequence[LadderRow], row: LadderRow) -> str | None:
     """The rung that stands just above a row: where the step is over another one, the page must say which."""
     above = [r.variant for r in rows if r.order < row.order and not r.is_baseline]
     return above[-1] if above else None
+
+
+def _fastest(row: LadderRow, lead: Lead | None) -> dict[str, str] | None:
+    """The mark of the fastest rung of a contract and size, and of those that tie with it; none for a lone rung."""
+    if lead is None or lead.among == 1 or row.variant not in lead.names:
+        return None
+    if not lead.ties:
+        return {"text": "fastest rung", "title": "the lowest median of its contract here, baselines apart"}
+    return {"text": "ties for fastest", "title": f"{lead.tied_text}; the 95 % interval does not exclude 1"}
 
 
 def _top(row: LadderRow) -> float:
@@ -164,7 +182,6 @@ def _row(row: LadderRow, widest: float, above: str | None, largest: str) -> dict
         "reason": row.reason if row.status != "ok" else "",
         "unverified": row.verified == "unverified",
         "own": _own(row),
-        "rank": row.rank,
         "time": _time(row),
         "time_sort": row.time.value if row.time else None,
         "time_title": _time_title(row),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from profiler.analysis import formatting
 from profiler.analysis.ladder import LadderRow
+from profiler.analysis.roofline import Limit
 from profiler.analysis.rundata import RunData
 from profiler.analysis.stalls import StallTable, present_reasons
 from reports.stall_figure import stall_figure
 
 #: The cure of a wait for memory where device memory is near its roof: a wait is then how a full memory looks.
 _FULL = "Device memory is near its roof: fewer bytes help; more loads in flight do not."
+#: So many reasons of a variant get advice; so many variants of one piece of advice are shown at first.
+_MOST_CURES = 3
+_SHOWN = 12
 
 
 def build(data: RunData, tables: Sequence[StallTable], rows: Sequence[LadderRow]) -> dict[str, Any]:
@@ -72,25 +76,64 @@ def _cell(table: StallTable, reason: str) -> dict[str, Any]:
 
 
 def _cures(tables: Sequence[StallTable], rows: Sequence[LadderRow], size: str) -> list[dict[str, Any]]:
-    """What to try, only for reasons that the variant's limit makes relevant."""
+    """What to try, each piece of advice once, with the variants that it is for and how much each of them waits.
+
+    Only for reasons that a variant's limit makes relevant, at most three of each; the longest wait comes first.
+    """
     limits = {row.variant: row.limit for row in rows if row.size == size}
-    full = {name for name, limit in limits.items() if (limit.key, limit.verdict) == ("dram", "near")}
-    found = []
+    found: dict[str, dict[str, dict[str, float]]] = {}  # advice -> variant -> reason -> share
     for table in tables:
-        cures = [row for row in table.rows if row.cure]
-        if table.size == size and cures:
-            found.append(
-                {
-                    "variant": table.variant,
-                    "limit": limits[table.variant].text if table.variant in limits else "",
-                    "found": [
-                        {
-                            "label": row.reason.label,
-                            "share": formatting.percent(row.share),
-                            "cure": _FULL if row.reason.family == "memory" and table.variant in full else row.cure,
-                        }
-                        for row in cures[:3]
-                    ],
-                }
-            )
-    return found
+        if table.size != size:
+            continue
+        full = _near_dram(limits.get(table.variant))
+        for row in [row for row in table.rows if row.cure][:_MOST_CURES]:
+            cure = _FULL if full and row.reason.family == "memory" else row.cure
+            found.setdefault(cure, {}).setdefault(table.variant, {})[row.reason.label] = row.share
+    return [
+        _finding(cure, found[cure], limits)
+        for cure in sorted(found, key=lambda one: -max(map(_longest, found[one].values())))
+    ]
+
+
+def _finding(cure: str, variants: Mapping[str, Mapping[str, float]], limits: Mapping[str, Limit]) -> dict[str, Any]:
+    longest: dict[str, float] = {}
+    for label, share in (item for shares in variants.values() for item in shares.items()):
+        longest[label] = max(share, longest.get(label, 0.0))
+    labels = sorted(longest, key=lambda label: -longest[label])
+    items = []
+    for name in sorted(variants, key=lambda one: -_longest(variants[one])):
+        limit = limits.get(name)
+        items.append(
+            {
+                "variant": name,
+                "shares": [
+                    {"label": "" if label == labels[0] else label, "text": formatting.percent(share)}
+                    for label, share in variants[name].items()
+                ],
+                "limit": _short_limit(limit),
+                "title": limit.text if limit is not None else "",
+            }
+        )
+    return {
+        "label": labels[0],
+        "also": formatting.listed(labels[1:]),
+        "cure": cure,
+        "variants": items[:_SHOWN],
+        "others": items[_SHOWN:],
+    }
+
+
+def _longest(shares: Mapping[str, float]) -> float:
+    return max(shares.values())
+
+
+def _near_dram(limit: Limit | None) -> bool:
+    return limit is not None and (limit.key, limit.verdict) == ("dram", "near")
+
+
+def _short_limit(limit: Limit | None) -> str:
+    """What binds a variant, in a word or two and its share."""
+    if limit is None or limit.verdict == "unknown":
+        return ""
+    share = formatting.percent(limit.share) if limit.share is not None and limit.verdict != "latency" else ""
+    return f"{limit.label} {share}".strip()

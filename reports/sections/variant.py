@@ -11,12 +11,13 @@ from profiler.analysis.access import Banks, GlobalAccess, Spills, banks, global_
 from profiler.analysis.advice import advice
 from profiler.analysis.identity import declared, identity
 from profiler.analysis.kernels import Kernel, kernels, no_binary, no_counters, parameters, profiled_size
-from profiler.analysis.ladder import LadderRow, verdicts
+from profiler.analysis.ladder import LadderRow
 from profiler.analysis.limits import limit_rows, tile_of
 from profiler.analysis.occupancy_view import CAVEAT, OccupancyView, occupancy_view
 from profiler.analysis.rundata import Row, RunData, Value
 from profiler.analysis.sass_mix import Mix, instruction_mix
 from profiler.analysis.traffic import Traffic, traffic
+from profiler.analysis.verdicts import verdicts
 from profiler.metrics import metric
 from reports.figures import Figure
 from reports.formatting import slug

@@ -280,3 +280,48 @@ def test_on_paper_nothing_is_larger_than_the_number_it_explains(opened: Any) -> 
         return [...document.querySelectorAll('table.ladder td *, table.ladder tbody th .idea')]
             .filter(node => size(node) > size(node.closest('td, th'))).map(node => node.className); }""")
     assert larger == []
+
+
+#: Pairs of texts of the roofline that cover each other, and texts that leave its drawing.
+COLLISIONS = """() => {
+    const plot = document.querySelector('#chart-roofline svg.main-svg').getBoundingClientRect();
+    const boxes = [...document.querySelectorAll('#chart-roofline .annotation-text')]
+        .map(node => [node.textContent, node.getBoundingClientRect()]);
+    const outside = (box) => box.left < plot.left - 1 || box.right > plot.right + 1;
+    const found = boxes.filter(([, box]) => outside(box)).map(([text]) => text);
+    boxes.forEach(([text, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
+        const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+        const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+        if (wide > 1 && high > 2) found.push([text, other]); }));
+    return found; }"""
+
+
+@pytest.mark.parametrize("width", [390, 320, 768])
+@pytest.mark.parametrize("level", ["dram", "all"])
+def test_no_label_of_a_narrow_roofline_covers_another(opened: Any, width: int, level: str) -> None:
+    page = opened("sixteen", f"#chart-roofline&level={level}", size={"width": width, "height": 844})
+    page.page.locator("#chart-roofline .keys").scroll_into_view_if_needed()
+    page.drawn()
+    assert page.js("document.querySelectorAll('#chart-roofline .annotation-text').length") > 4
+    assert page.js(COLLISIONS) == []
+
+
+def test_where_names_have_no_room_numbers_stand_for_them(opened: Any) -> None:
+    page = opened("full", "#chart-roofline", size=NARROW)
+    keys = "#chart-roofline .keys"
+    listed = "[...document.querySelectorAll('#chart-roofline .keys ol li')].map(i => `${i.value} ${i.textContent}`)"
+    assert page.js(listed) == ["1 naive", "2 shared", "3 tile_2d", "4 double_buffer", "5 cublas_fp32"]
+    assert any("DRAM" in text for text in page.page.locator(f"{keys} ul li").all_inner_texts())
+    page.page.locator("#chart-roofline label", has_text="bf16").click()
+    assert page.js(listed) == ["1 mma_sync", "2 triton", "3 cublas_bf16"]
+    page.page.set_viewport_size(WIDE)
+    page.drawn()
+    assert not page.page.locator(keys).is_visible()
+    page.page.set_viewport_size(NARROW)
+    page.drawn()
+    assert page.page.locator(keys).is_visible()
+    page.js("window.dispatchEvent(new Event('beforeprint'))")
+    page.drawn()
+    assert not page.page.locator(keys).is_visible()
+    labels = page.js("[...document.querySelectorAll('#chart-roofline .annotation-text')].map(t => t.textContent)")
+    assert {"mma_sync", "triton", "cublas_bf16"} <= set(labels)

@@ -11,9 +11,10 @@ import pytest
 from report_browser import NARROW, WIDE, Opened
 
 from profiler.analysis.kernels import kernels, profiled_size
-from profiler.analysis.ladder import ladder_rows, verdicts
+from profiler.analysis.ladder import ladder_rows
 from profiler.analysis.occupancy_view import occupancy_view
 from profiler.analysis.rundata import RunData
+from profiler.analysis.verdicts import verdicts
 from profiler.rundir import RunDir
 from reports.render import render_run
 from reports.sections import variant

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from profiler import frames, gpu, pipeline, toolchain
+from profiler.analysis.verdicts import verdict_lines
 from profiler.cli import compare_runs, run_experiment
 from profiler.rundir import RunDir
 from profiler.toolchain import Gpu
@@ -87,6 +88,10 @@ def test_what_is_unchanged_is_taken_over_and_labelled(
     assert set(run.manifest["timing"]["method"][SIZE]) == {"good", "other"}
     assert f"times of 1 of 2 rows are taken over from {of_first}" in said
 
+    told = {tie["variant"] for verdict in second["verdicts"] for tie in verdict["ties"]}
+    told |= {verdict["fastest"] for verdict in second["verdicts"]}
+    assert told <= {row["variant"] for row in second["ladder"]}
+    assert [line for verdict in second["verdicts"] for line in verdict["sentences"]] == verdict_lines(*_rows_of(run))
     run_experiment.print_result(_run_of(run), *_rows_of(run))
     table = capsys.readouterr().out
     assert "reused" in table

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from make_run import FAULTS, RUNGS, SIZE, SMALL_SIZES, Fault, make_run
 
-from profiler.analysis.ladder import LadderRow, ladder_rows, verdict_lines, verdicts
+from profiler.analysis.ladder import LadderRow, ladder_rows
 from profiler.analysis.rundata import RunData
 from profiler.analysis.statistics import Interval
+from profiler.analysis.verdicts import verdict_lines, verdicts
 from profiler.rundir import RunDir
 
 RECORDED = Path(__file__).resolve().parents[2] / "experiments" / "recorded" / "h200"

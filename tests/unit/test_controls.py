@@ -13,9 +13,10 @@ from make_run import SIZE as LADDER_SIZE
 from make_run import make_run as make_ladder
 
 from profiler import frames
-from profiler.analysis.ladder import LadderRow, ladder_rows, verdict_lines
+from profiler.analysis.ladder import LadderRow, ladder_rows
 from profiler.analysis.roofline import roofline
 from profiler.analysis.rundata import RunData
+from profiler.analysis.verdicts import verdict_lines
 from profiler.cli.ladder_table import copy_text, ladder_document
 from profiler.controls import Control, controls_for, is_control, memory_bound, parse_row_name, row_name
 from profiler.model import Variant

@@ -55,3 +55,20 @@ def test_there_is_a_place_for_every_dot(dots: list[tuple[float, float]]) -> None
 )
 def test_what_crosses_a_box(line: tuple[float, float, float, float], expected: bool) -> None:
     assert crosses(line, Box(3.5, 4, 7, 7)) is expected
+
+
+def test_the_line_to_a_name_passes_through_no_other_dot() -> None:
+    dots = [(500.0, 200.0), (540.0, 200.0)]
+    for (x, y), place, (other_x, other_y) in zip(dots, places(dots, [60, 60], AREA), reversed(dots), strict=True):
+        spot = Box(other_x - 9, other_y - 9, other_x + 9, other_y + 9)
+        assert not crosses((x, y, x + place.dx, y + place.dy), spot)
+
+
+def test_the_line_to_a_name_passes_through_no_other_name() -> None:
+    dots = [(500.0, 200.0), (503.0, 200.0), (506.0, 201.0), (502.0, 203.0), (640.0, 200.0)]
+    found = places(dots, [60.0] * 5, AREA)
+    for (i, one), (j, other) in itertools.permutations(enumerate(found), 2):
+        (x, y), (to_x, to_y) = dots[i], dots[j]
+        left = to_x + other.dx - (0 if other.right else 60)
+        text = Box(left, to_y + other.dy - HEIGHT / 2, left + 60, to_y + other.dy + HEIGHT / 2)
+        assert not crosses((x, y, x + one.dx, y + one.dy), text), (i, j)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from profiler.analysis.ladder import ladder_rows, verdict_lines
+from profiler.analysis.ladder import ladder_rows
 from profiler.analysis.rundata import RunData
+from profiler.analysis.verdicts import verdict_lines
 
 SIZE = "M=64,N=64,K=64"
 

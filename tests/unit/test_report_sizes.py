@@ -8,6 +8,7 @@ from pathlib import Path
 from make_run import RUNGS, SMALL_SIZES, make_run
 
 from profiler import frames
+from profiler.analysis import formatting
 from profiler.analysis.ladder import ladder_rows
 from profiler.analysis.roofline import Roofline, roofline
 from profiler.analysis.rundata import RunData
@@ -95,8 +96,50 @@ def test_where_memory_is_full_no_more_loads_in_flight_are_advised(tmp_path: Path
             for row in rows
         ]
         tables = stall_tables(data, {(row.variant, row.size): row.limit.key for row in limited})
-        cures = next(one for one in stalls.build(data, tables, limited)["cures"] if one["variant"] == name)
-        assert any(advice in item["cure"] for item in cures["found"])
-        assert sum("more loads in flight do not" in item["cure"] for item in cures["found"]) == (
-            len(cures["found"]) if verdict == "near" else 0
-        )
+        findings = stalls.build(data, tables, limited)["cures"]
+        mine = [one["cure"] for one in findings if any(item["variant"] == name for item in one["variants"])]
+        assert any(advice in cure for cure in mine)
+        full = sum("more loads in flight do not" in cure for cure in mine)
+        assert full == (1 if verdict == "near" else 0)  # for all of its reasons once
+
+
+def test_advice_stands_once_with_the_variants_that_it_is_for(tmp_path: Path) -> None:
+    data = RunData.load(make_run(tmp_path / "run"))
+    rows = ladder_rows(data)
+    tables = stall_tables(data, {(row.variant, row.size): row.limit.key for row in rows})
+    findings = stalls.build(data, tables, rows)["cures"]
+    cures = [one["cure"] for one in findings]
+    assert len(cures) == len(set(cures))
+    said = {(item["variant"], share["label"] or one["label"], share["text"])
+            for one in findings for item in one["variants"] for share in item["shares"]}  # fmt: skip
+    wanted = {(table.variant, row.reason.label, formatting.percent(row.share))
+              for table in tables for row in [row for row in table.rows if row.cure][:3]}  # fmt: skip
+    assert said == wanted
+    assert {item["limit"] for one in findings for item in one["variants"]} >= {"latency", "shared memory 88 %"}
+
+
+def test_reasons_with_the_same_advice_are_named_where_they_are_not_the_first(tmp_path: Path) -> None:
+    data = RunData.load(make_run(tmp_path / "run"))
+    name = RUNGS[0].name
+    rows = [
+        replace(row, limit=replace(row.limit, key="dram", verdict="near")) if row.variant == name else row
+        for row in ladder_rows(data)
+    ]
+    tables = stall_tables(data, {(row.variant, row.size): row.limit.key for row in rows})
+    full = next(
+        one for one in stalls.build(data, tables, rows)["cures"] if "more loads in flight do not" in one["cure"]
+    )
+    assert (full["label"], full["also"]) == ("LG throttle", "long scoreboard")
+    assert [share["label"] for share in full["variants"][0]["shares"]] == ["", "long scoreboard"]
+
+
+def test_of_many_variants_with_the_same_advice_the_longest_waits_are_shown_first(tmp_path: Path) -> None:
+    many = [replace(RUNGS[0], name=f"rung_{i:02d}") for i in range(15)]
+    data = RunData.load(make_run(tmp_path / "run", rungs=[*many, *RUNGS[4:]]))
+    rows = ladder_rows(data)
+    tables = stall_tables(data, {(row.variant, row.size): row.limit.key for row in rows})
+    finding = stalls.build(data, tables, rows)["cures"][0]
+    assert (len(finding["variants"]), len(finding["others"])) == (12, 3)
+    html = render_run(tmp_path / "run", tmp_path / "x.html").read_text(encoding="utf-8")
+    assert html.count(finding["cure"]) == 1
+    assert "<summary>3 more</summary>" in html

@@ -15,10 +15,11 @@ from variant_data import KERNEL, NAME, run_data
 
 from profiler.analysis.access import banks, global_access, spills
 from profiler.analysis.kernels import kernels, profiled_size
-from profiler.analysis.ladder import ladder_rows, verdicts
+from profiler.analysis.ladder import ladder_rows
 from profiler.analysis.occupancy_view import Curve, occupancy_view
 from profiler.analysis.rundata import RunData
 from profiler.analysis.traffic import traffic
+from profiler.analysis.verdicts import verdicts
 from profiler.rundir import RunDir
 from reports.render import render, render_run
 from reports.sections import variant as section

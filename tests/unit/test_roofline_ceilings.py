@@ -51,7 +51,7 @@ def drawn(data: RunData, dtype: str, level: str) -> tuple[dict[str, str], list[d
     labels = [
         note
         for note, tags in zip(spec["annotations"], spec["annotationTags"], strict=True)
-        if tags == wanted and note.get("name") == "roof"
+        if tags == {**wanted, "room": "wide"} and note.get("name") == "roof"
     ]
     return lines, labels
 
