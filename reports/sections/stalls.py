@@ -12,8 +12,23 @@ from profiler.analysis.rundata import RunData
 from profiler.analysis.stalls import StallTable, present_reasons
 from reports.stall_figure import stall_figure
 
-#: The cure of a wait for memory where device memory is near its roof: a wait is then how a full memory looks.
-_FULL = "Device memory is near its roof: fewer bytes help; more loads in flight do not."
+#: The cure of a wait for memory where a level of it is near its roof: a wait is then how a full level looks, and loads
+#: that begin earlier stand in the same queue. By the limit's key: the family of the waits, and the advice.
+_FULL: Mapping[str, tuple[str, str]] = {
+    "dram": ("memory", "Device memory is near its roof: fewer bytes help; more loads in flight do not."),
+    "l2": (
+        "memory",
+        "L2 is near its roof: larger tiles and loads that a cluster shares help; more loads in flight do not.",
+    ),
+    "l1": (
+        "memory",
+        "L1 is near its roof: values kept in registers and fewer sectors an access help; more loads in flight do not.",
+    ),
+    "shared": (
+        "shared",
+        "Shared memory is near its roof: values kept in registers, no bank conflicts help; reading earlier does not.",
+    ),
+}
 #: So many reasons of a variant get advice; so many variants of one piece of advice are shown at first.
 _MOST_CURES = 3
 _SHOWN = 12
@@ -85,9 +100,9 @@ def _cures(tables: Sequence[StallTable], rows: Sequence[LadderRow], size: str) -
     for table in tables:
         if table.size != size:
             continue
-        full = _near_dram(limits.get(table.variant))
+        family, full = _full(limits.get(table.variant))
         for row in [row for row in table.rows if row.cure][:_MOST_CURES]:
-            cure = _FULL if full and row.reason.family == "memory" else row.cure
+            cure = full if row.reason.family == family else row.cure
             found.setdefault(cure, {}).setdefault(table.variant, {})[row.reason.label] = row.share
     return [
         _finding(cure, found[cure], limits)
@@ -127,8 +142,9 @@ def _longest(shares: Mapping[str, float]) -> float:
     return max(shares.values())
 
 
-def _near_dram(limit: Limit | None) -> bool:
-    return limit is not None and (limit.key, limit.verdict) == ("dram", "near")
+def _full(limit: Limit | None) -> tuple[str, str]:
+    """The family of waits that a full level of memory explains, and what to do about them; empty where none is full."""
+    return _FULL.get(limit.key, ("", "")) if limit is not None and limit.verdict == "near" else ("", "")
 
 
 def _short_limit(limit: Limit | None) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
+import pytest
 from make_run import RUNGS, SMALL_SIZES, make_run
 
 from profiler import frames
@@ -86,21 +88,31 @@ def test_registers_and_occupancy_are_of_one_kernel_where_no_launch_says_which(tm
     assert (row.registers.value, row.occupancy.value) == (252.0, 12.5)
 
 
-def test_where_memory_is_full_no_more_loads_in_flight_are_advised(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "verdict", "advice"),
+    [
+        ("dram", "near", "fewer bytes help"),
+        ("l2", "near", "loads that a cluster shares help"),
+        ("l1", "near", "values kept in registers and fewer sectors"),
+        ("dram", "between", "keep more loads in flight"),
+        ("l2", "between", "keep more loads in flight"),
+    ],
+)
+def test_where_a_level_of_memory_is_full_no_more_loads_in_flight_are_advised(
+    tmp_path: Path, key: str, verdict: Literal["near", "between"], advice: str
+) -> None:
     data = RunData.load(make_run(tmp_path / "run"))
-    rows = ladder_rows(data)
     name = RUNGS[0].name
-    for verdict, advice in (("near", "fewer bytes help"), ("between", "keep more loads in flight")):
-        limited = [
-            replace(row, limit=replace(row.limit, key="dram", verdict=verdict)) if row.variant == name else row
-            for row in rows
-        ]
-        tables = stall_tables(data, {(row.variant, row.size): row.limit.key for row in limited})
-        findings = stalls.build(data, tables, limited)["cures"]
-        mine = [one["cure"] for one in findings if any(item["variant"] == name for item in one["variants"])]
-        assert any(advice in cure for cure in mine)
-        full = sum("more loads in flight do not" in cure for cure in mine)
-        assert full == (1 if verdict == "near" else 0)  # for all of its reasons once
+    limited = [
+        replace(row, limit=replace(row.limit, key=key, verdict=verdict)) if row.variant == name else row
+        for row in ladder_rows(data)
+    ]
+    tables = stall_tables(data, {(row.variant, row.size): row.limit.key for row in limited})
+    findings = stalls.build(data, tables, limited)["cures"]
+    mine = [one["cure"] for one in findings if any(item["variant"] == name for item in one["variants"])]
+    assert any(advice in cure for cure in mine)
+    full = sum("more loads in flight do not" in cure for cure in mine)
+    assert full == (1 if verdict == "near" else 0)  # for all of its reasons once
 
 
 def test_advice_stands_once_with_the_variants_that_it_is_for(tmp_path: Path) -> None:
