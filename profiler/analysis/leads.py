@@ -103,7 +103,7 @@ def elsewhere(main: Lead, others: Sequence[Lead]) -> str:
     kind = f"{main.row.dtype} rung".strip()
     leader = main.row.variant
     if all(one.names == (leader,) for one in (main, *others)):
-        return f"{_name(leader)} is the fastest {kind} {_at(others)} too."
+        return f"{name_text(leader)} is the fastest {kind} {_at(others)} too."
     groups: dict[tuple[str, ...], list[Lead]] = {}
     for one in others:
         groups.setdefault(one.names, []).append(one)
@@ -123,7 +123,7 @@ def elsewhere(main: Lead, others: Sequence[Lead]) -> str:
 
 def listed_names(names: Sequence[str], last: str = "and") -> str:
     """Return names as a sentence lists them, no more than a few of them: ``a, b, c, d and 3 more``."""
-    shown = [_name(name) for name in names]
+    shown = [name_text(name) for name in names]
     if len(shown) > _LISTED:
         shown = [*shown[:_LISTED], f"{len(shown) - _LISTED} more"]
     return f" {last} ".join([part for part in (", ".join(shown[:-1]), shown[-1]) if part])
@@ -139,5 +139,6 @@ def _median(row: LadderRow) -> float:
     return row.time.value if row.time is not None else math.inf
 
 
-def _name(name: str) -> str:
+def name_text(name: str) -> str:
+    """Return a variant's name as a sentence has it: no longer than is read."""
     return formatting.short(name, 60)

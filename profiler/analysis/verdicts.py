@@ -9,7 +9,7 @@ from typing import Any
 
 from profiler.analysis import formatting
 from profiler.analysis.ladder import LadderRow
-from profiler.analysis.leads import Lead, elsewhere, leads
+from profiler.analysis.leads import Lead, elsewhere, leads, name_text
 from profiler.analysis.own_times import own_verdict
 from profiler.analysis.roofline import Limit
 from profiler.analysis.rundata import RunData
@@ -63,7 +63,7 @@ def _said(lead: Lead) -> tuple[str, str]:
         figure = formatting.si(row.rate, row.rate_unit) if row.rate else time
         why = f" ({row.ratio_why})" if row.ratio_why else ""
         what = f"has the lowest {row.dtype} median" if lead.ties else f"is the fastest {row.dtype} variant"
-        return figure, f"{tied}{_name(row.variant)} {what} at {size}{why}{tail}"
+        return figure, f"{tied}{name_text(row.variant)} {what} at {size}{why}{tail}"
     low, high = row.ratio.low, row.ratio.high
     verb = "reaches"
     if low is not None and high is not None:
@@ -75,7 +75,7 @@ def _said(lead: Lead) -> tuple[str, str]:
     ratio = formatting.bounded_ratio(row.ratio.value, low, high)
     return (
         f"{formatting.number(row.ratio.value)}×",
-        f"{tied}{_name(row.variant)} {verb} {ratio} of {_name(row.baseline)}{other} at {size}{tail}",
+        f"{tied}{name_text(row.variant)} {verb} {ratio} of {name_text(row.baseline)}{other} at {size}{tail}",
     )
 
 
@@ -94,10 +94,6 @@ def verdict_document(found: Sequence[Verdict]) -> list[dict[str, Any]]:
         }
         for verdict in found
     ]
-
-
-def _name(name: str) -> str:
-    return formatting.short(name, 60)
 
 
 def _copy_sentence(row: LadderRow) -> str:
@@ -140,10 +136,10 @@ def remarks(data: RunData, rows: Sequence[LadderRow], found: Sequence[Verdict]) 
     if failed and len({status for _, status in failed}) == 1 and len(failed) == len(data.variants):
         reasons = {str(row["reason"] or "") for row in data.variants}
         why = f": {reasons.pop()}" if len(reasons) == 1 and any(reasons) else ""
-        whole = f"All {len(failed)} variants" if len(failed) > 1 else _name(failed[0][0])
+        whole = f"All {len(failed)} variants" if len(failed) > 1 else name_text(failed[0][0])
         lines.append(f"{whole}: {formatting.status(failed[0][1])}{why}.")
     elif failed:
-        names = formatting.listed(f"{_name(name)} ({formatting.status(status)})" for name, status in failed)
+        names = formatting.listed(f"{name_text(name)} ({formatting.status(status)})" for name, status in failed)
         lines.append(f"{len(failed)} of {len(data.variants)} variants {_has(failed)} no result: {names}.")
     return lines
 
