@@ -10,6 +10,7 @@ from typing import Any
 from profiler.analysis.decomposition import profiled_sides
 from profiler.analysis.environment import environment, recorded_text
 from profiler.analysis.ladder import ladder_rows
+from profiler.analysis.leads import leads
 from profiler.analysis.predictions import predictions
 from profiler.analysis.roofline import roofline
 from profiler.analysis.rundata import RunData
@@ -85,16 +86,17 @@ def render(data: RunData, files: Sequence[tuple[str, str]] = (), shared: str = "
     if (data.manifest.get("foreign") or {}).get("kind") == "nsys":
         return _render_trace(data, files, shared)
     rows = ladder_rows(data)
+    fastest = leads(data, rows)
     lines = [roofline(data, size) for size in data.sizes]
     tables = stall_tables(data, {(row.variant, row.size): row.limit.key for row in rows})
     sections: dict[str, Any] = {
-        "ladder": ladder_section.build(data, rows),
+        "ladder": ladder_section.build(data, rows, fastest),
         "launches": launches_section.build(data, rows) if data.foreign else None,
         "roofline": roofline_section.build(data, lines, rows),
         "stalls": stalls_section.build(data, tables, rows),
         "why": why_section.build(data, steps(data, rows), profiled_sides(data), rows),
         "predictions": predictions_section.build(predictions(data)),
-        "variants": variant_section.build(data, rows),
+        "variants": variant_section.build(data, rows, fastest),
         "timeline": timeline_section.build(data),
         "environment": environment_section.build(data, environment(data), files),
     }

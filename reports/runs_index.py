@@ -16,6 +16,7 @@ from urllib.parse import quote
 from profiler import __version__
 from profiler.analysis import formatting
 from profiler.analysis.ladder import ladder_rows
+from profiler.analysis.leads import leads
 from profiler.analysis.rundata import RunData
 from profiler.analysis.verdicts import verdicts
 from profiler.errors import LadderError
@@ -79,7 +80,7 @@ def summarise(path: Path, run: str = "", stamp: str = "") -> RunSummary:
                     "variant": formatting.short(v.row.variant, 40) + (" (tied)" if v.lead.ties else ""),
                     "text": " ".join(v.sentences),
                 }
-                for v in verdicts(data, rows)
+                for v in verdicts(data, leads(data, rows))
             ],
             statuses=dict(Counter(str(row["status"]) for row in data.variants)),
             reasons=_reasons(data),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,15 +38,17 @@ class Verdict:
         return [self.sentence, *([self.elsewhere] if self.elsewhere else [])]
 
 
-def verdicts(data: RunData, rows: Sequence[LadderRow]) -> list[Verdict]:
-    """Return one verdict per contract that has a timed rung at the main size, in the order of the experiment."""
-    found = leads(data, rows)
+def verdicts(data: RunData, fastest: Mapping[tuple[str, str], Lead]) -> list[Verdict]:
+    """Return one verdict per contract that has a timed rung at the main size, in the order of the experiment.
+
+    ``fastest``: what :func:`profiler.analysis.leads.leads` returns.
+    """
     made = []
-    for dtype in dict.fromkeys(row.dtype for row in rows):
-        main = found.get((dtype, data.main_size))
+    for dtype in dict.fromkeys(dtype for dtype, _ in fastest):
+        main = fastest.get((dtype, data.main_size))
         if main is None:
             continue
-        others = [found[dtype, size] for size in data.sizes if size != data.main_size and (dtype, size) in found]
+        others = [fastest[dtype, size] for size in data.sizes if size != data.main_size and (dtype, size) in fastest]
         figure, sentence = _said(main)
         made.append(Verdict(dtype, data.main_size, main.row, figure, sentence, main, elsewhere(main, others)))
     return made
@@ -122,8 +124,12 @@ def fastest_programs(data: RunData, rows: Sequence[LadderRow]) -> list[LadderRow
 
 
 def verdict_lines(data: RunData, rows: Sequence[LadderRow]) -> list[str]:
-    """Return the verdict as plain sentences, for the terminal."""
-    found = verdicts(data, rows)
+    """Return the verdict as plain sentences."""
+    return all_lines(data, rows, verdicts(data, leads(data, rows)))
+
+
+def all_lines(data: RunData, rows: Sequence[LadderRow], found: Sequence[Verdict]) -> list[str]:
+    """Return verdicts that are known as plain sentences, with what is said beside them."""
     return [line for verdict in found for line in verdict.sentences] + remarks(data, rows, found)
 
 

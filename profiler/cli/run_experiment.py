@@ -20,6 +20,7 @@ from profiler.errors import Exit, LadderError, UsageError
 if TYPE_CHECKING:
     from profiler.analysis.ladder import LadderRow
     from profiler.analysis.rundata import RunData
+    from profiler.analysis.verdicts import Verdict
     from profiler.bare import BareFlags
     from profiler.run import Run
     from profiler.rundir import RunDir
@@ -205,7 +206,9 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
     """Run (or resume) one experiment and print its result."""
     from profiler import process
     from profiler.analysis.ladder import ladder_rows
+    from profiler.analysis.leads import leads
     from profiler.analysis.rundata import RunData
+    from profiler.analysis.verdicts import verdicts
     from profiler.cli.open_experiment import locate_experiment, open_experiment
     from profiler.experiment import parse_experiment
     from profiler.gpu import choose_gpu, find_gpus
@@ -280,15 +283,16 @@ def run_one(text: str, flags: Flags, bare: BareFlags, *, human: bool) -> tuple[E
     list_runs(flags.runs_dir, directory.path, say)
     data = RunData.load(directory)
     rows = ladder_rows(data)
+    found = verdicts(data, leads(data, rows))
     if human:
-        print_result(run, data, rows)
+        print_result(run, data, rows, found)
     if flags.record:
         try:
             say(f"recorded: {record(directory)}")
         except LadderError as error:  # the run stands, and its result is told
             print(f"error: {error}", file=sys.stderr)
             code = worse_exit(code, error.code)
-    document = result_document(run, code, data, rows)
+    document = result_document(run, code, rows, found)
     if flags.open:
         open_report(directory.path / "report.html", say)
     return code, document
@@ -317,10 +321,10 @@ def check_resumable(directory: RunDir, gpu: Gpu | None, stages: Sequence[str]) -
         )
 
 
-def result_document(run: Run, code: Exit, data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
+def result_document(run: Run, code: Exit, rows: Sequence[LadderRow], found: Sequence[Verdict]) -> dict[str, Any]:
     """Return what ``--json`` prints for one run."""
     from profiler import frames
-    from profiler.analysis.verdicts import verdict_document, verdicts
+    from profiler.analysis.verdicts import verdict_document
     from profiler.cli.ladder_table import ladder_document
 
     report = run.dir.path / "report.html"
@@ -337,15 +341,15 @@ def result_document(run: Run, code: Exit, data: RunData, rows: Sequence[LadderRo
             {k: row[k] for k in ("name", "dtype", "kind", "status", "reason", "verified", "origin")}
             for row in frames.rows_of(run.dir.frame("variants"))
         ],
-        "verdicts": verdict_document(verdicts(data, rows)),
+        "verdicts": verdict_document(found),
         "ladder": ladder_document(rows),
     }
 
 
-def print_result(run: Run, data: RunData, rows: Sequence[LadderRow]) -> None:
+def print_result(run: Run, data: RunData, rows: Sequence[LadderRow], found: Sequence[Verdict]) -> None:
     """Print the ladder table, the verdict, and where the files are."""
     from profiler.analysis.taken_over import reused_text
-    from profiler.analysis.verdicts import verdict_lines
+    from profiler.analysis.verdicts import all_lines
     from profiler.cli.ladder_table import ladder_table
 
     console = stdout_console()
@@ -356,7 +360,7 @@ def print_result(run: Run, data: RunData, rows: Sequence[LadderRow]) -> None:
         console.print(f"no GPU here: times and counters were recorded on {gpu}, {replayed['date'][:10]}", markup=False)
     if taken := reused_text(data.manifest):
         console.print(taken, markup=False)
-    for line in verdict_lines(data, rows):
+    for line in all_lines(data, rows, found):
         console.print(line, markup=False)
     for label, path in (
         ("report", run.dir.path / "report.html"),

@@ -8,7 +8,7 @@ from typing import Any
 from profiler.analysis import formatting
 from profiler.analysis.environment import recorded_text
 from profiler.analysis.ladder import LadderRow
-from profiler.analysis.leads import Lead, leads
+from profiler.analysis.leads import Lead
 from profiler.analysis.own_times import own_ratio_text
 from profiler.analysis.rundata import RunData
 from profiler.analysis.statistics import Interval
@@ -35,11 +35,10 @@ ORIGIN_TEXT = {
 }
 
 
-def build(data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
+def build(data: RunData, rows: Sequence[LadderRow], fastest: Mapping[tuple[str, str], Lead]) -> dict[str, Any]:
     """Return what the template of section 1 shows."""
     sizes = [size for size in data.sizes if any(row.size == size for row in rows)]
-    found = verdicts(data, rows)
-    fastest = leads(data, rows)
+    found = verdicts(data, fastest)
     return {
         "verdicts": [_verdict(verdict) for verdict in found],
         "remarks": remarks(data, rows, found),

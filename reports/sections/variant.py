@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from profiler.analysis.advice import advice
 from profiler.analysis.identity import declared, identity
 from profiler.analysis.kernels import Kernel, kernels, no_binary, no_counters, parameters, profiled_size
 from profiler.analysis.ladder import LadderRow
+from profiler.analysis.leads import Lead
 from profiler.analysis.limits import limit_rows, tile_of
 from profiler.analysis.occupancy_view import CAVEAT, OccupancyView, occupancy_view
 from profiler.analysis.rundata import Row, RunData, Value
@@ -43,10 +44,10 @@ class Found:
     why: str  #: why there is no kernel
 
 
-def build(data: RunData, rows: Sequence[LadderRow]) -> dict[str, Any]:
+def build(data: RunData, rows: Sequence[LadderRow], fastest: Mapping[tuple[str, str], Lead]) -> dict[str, Any]:
     """Return what the template of section 5 shows; ``figures`` holds the charts of its blocks."""
     found = [_find(data, row) for row in data.variants]
-    best = _best(data, rows)
+    best = _best(data, fastest)
     stated = declared(data)
     blocks = []
     for one in found:
@@ -92,9 +93,9 @@ def _find(data: RunData, row: Row) -> Found:
     )  # fmt: skip
 
 
-def _best(data: RunData, rows: Sequence[LadderRow]) -> str:
+def _best(data: RunData, fastest: Mapping[tuple[str, str], Lead]) -> str:
     """The block that is open at first: the best rung of the first contract, else the first variant."""
-    ranked = verdicts(data, rows)
+    ranked = verdicts(data, fastest)
     if ranked:
         return ranked[0].row.variant
     return str(data.variants[0]["name"]) if data.variants else ""

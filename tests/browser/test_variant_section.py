@@ -12,6 +12,7 @@ from report_browser import NARROW, WIDE, Opened
 
 from profiler.analysis.kernels import kernels, profiled_size
 from profiler.analysis.ladder import ladder_rows
+from profiler.analysis.leads import leads
 from profiler.analysis.occupancy_view import occupancy_view
 from profiler.analysis.rundata import RunData
 from profiler.analysis.verdicts import verdicts
@@ -39,7 +40,7 @@ def recorded() -> RunData:
 
 @pytest.fixture(scope="module")
 def best(recorded: RunData) -> str:
-    return verdicts(recorded, ladder_rows(recorded))[0].row.variant
+    return verdicts(recorded, leads(recorded, ladder_rows(recorded)))[0].row.variant
 
 
 @pytest.fixture
@@ -105,7 +106,8 @@ def test_the_comparison_sorts(ladder: Any, recorded: RunData) -> None:
     page = ladder()
     page.page.locator("table.sidebyside thead button", has_text="DRAM").click()
     names = page.js("[...document.querySelectorAll('table.sidebyside tbody tr')].map(r => r.dataset.variant)")
-    times = {row["name"]: row["dram"]["sort"] for row in variant.build(recorded, ladder_rows(recorded))["table"]}
+    rows = ladder_rows(recorded)
+    times = {row["name"]: row["dram"]["sort"] for row in variant.build(recorded, rows, leads(recorded, rows))["table"]}
     assert names == sorted(times, key=lambda name: times[name])
 
 

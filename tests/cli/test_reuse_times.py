@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from profiler import frames, gpu, pipeline, toolchain
-from profiler.analysis.verdicts import verdict_lines
+from profiler.analysis.leads import leads
+from profiler.analysis.verdicts import verdict_lines, verdicts
 from profiler.cli import compare_runs, run_experiment
 from profiler.rundir import RunDir
 from profiler.toolchain import Gpu
@@ -92,7 +93,8 @@ def test_what_is_unchanged_is_taken_over_and_labelled(
     told |= {verdict["fastest"] for verdict in second["verdicts"]}
     assert told <= {row["variant"] for row in second["ladder"]}
     assert [line for verdict in second["verdicts"] for line in verdict["sentences"]] == verdict_lines(*_rows_of(run))
-    run_experiment.print_result(_run_of(run), *_rows_of(run))
+    data, rows = _rows_of(run)
+    run_experiment.print_result(_run_of(run), data, rows, verdicts(data, leads(data, rows)))
     table = capsys.readouterr().out
     assert "reused" in table
     assert of_first in table

@@ -7,6 +7,7 @@ import pytest
 from make_run import FAULTS, RUNGS, SIZE, SMALL_SIZES, Fault, make_run
 
 from profiler.analysis.ladder import LadderRow, ladder_rows
+from profiler.analysis.leads import leads
 from profiler.analysis.rundata import RunData
 from profiler.analysis.statistics import Interval
 from profiler.analysis.verdicts import verdict_lines, verdicts
@@ -89,7 +90,7 @@ def test_wrong_results_are_never_ranked_even_with_samples(tmp_path: Path) -> Non
     data = RunData.load(run)
     row = rows_of(data)["double_buffer"]
     assert (row.time, row.rank, row.ratio) == (None, None, None)
-    assert verdicts(data, ladder_rows(data))[0].row.variant == "tile_2d"
+    assert verdicts(data, leads(data, ladder_rows(data)))[0].row.variant == "tile_2d"
 
 
 def test_the_step_skips_a_failed_rung_and_says_over_which(tmp_path: Path) -> None:
@@ -198,4 +199,4 @@ def test_a_run_opens_on_a_size_that_was_profiled() -> None:
     data = RunData.load(RunDir.open(RECORDED / "topk"))
     assert max(data.sizes, key=data.work) == "B=4096,N=32768,K=64"
     assert data.main_size == "B=1,N=67108864,K=64"
-    assert {verdict.size for verdict in verdicts(data, ladder_rows(data))} == {data.main_size}
+    assert {verdict.size for verdict in verdicts(data, leads(data, ladder_rows(data)))} == {data.main_size}

@@ -74,10 +74,10 @@ def test_a_tie_is_said_first_and_each_of_its_rungs_is_marked(tmp_path: Path) -> 
     line = verdict_lines(data, rows)[0]
     assert line.startswith(f"{first} and {second} tie for the fastest: the second takes 1.00")
     assert f"] of the first's time. {first} " in line
-    (document, _) = verdict_document(verdicts(data, rows))
+    (document, _) = verdict_document(verdicts(data, leads(data, rows)))
     assert (document["fastest"], [tie["variant"] for tie in document["ties"]]) == (first, [second])
     assert document["sentences"] == [line]
-    (size,) = section.build(data, rows)["sizes"]
+    (size,) = section.build(data, rows, leads(data, rows))["sizes"]
     marks = {row["name"]: row["fastest"]["text"] for group in size["groups"] for row in group["rows"] if row["fastest"]}
     assert marks == {first: "ties for fastest", second: "ties for fastest", "triton": "fastest rung"}
 
@@ -92,18 +92,18 @@ def test_the_list_of_runs_says_that_a_rung_ties(tmp_path: Path) -> None:
 def test_the_mark_is_that_of_the_verdict_where_the_baseline_is_faster(tmp_path: Path) -> None:
     data = RunData.load(make_run(tmp_path / "run"))
     rows = ladder_rows(data)
-    (size,) = section.build(data, rows)["sizes"]
+    (size,) = section.build(data, rows, leads(data, rows))["sizes"]
     marks = {row["name"] for group in size["groups"] for row in group["rows"] if row["fastest"]}
-    assert marks == {verdict.row.variant for verdict in verdicts(data, rows)} == {"double_buffer", "triton"}
+    assert marks == {v.row.variant for v in verdicts(data, leads(data, rows))} == {"double_buffer", "triton"}
 
 
 def test_a_lone_rung_is_marked_nowhere_and_leads_at_no_other_size(tmp_path: Path) -> None:
     lone = [rung for rung in RUNGS if rung.name in ("tile_2d", "cublas_fp32")]
     data = RunData.load(make_run(tmp_path / "run", rungs=lone, sizes=SMALL_SIZES, baseline={"fp32": "cublas_fp32"}))
     rows = ladder_rows(data)
-    (verdict,) = verdicts(data, rows)
+    (verdict,) = verdicts(data, leads(data, rows))
     assert (verdict.row.variant, verdict.elsewhere) == ("tile_2d", "")
-    sizes = section.build(data, rows)["sizes"]
+    sizes = section.build(data, rows, leads(data, rows))["sizes"]
     assert not any(row["fastest"] for size in sizes for group in size["groups"] for row in group["rows"])
 
 

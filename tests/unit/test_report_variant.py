@@ -16,6 +16,7 @@ from variant_data import KERNEL, NAME, run_data
 from profiler.analysis.access import banks, global_access, spills
 from profiler.analysis.kernels import kernels, profiled_size
 from profiler.analysis.ladder import ladder_rows
+from profiler.analysis.leads import leads
 from profiler.analysis.occupancy_view import Curve, occupancy_view
 from profiler.analysis.rundata import RunData
 from profiler.analysis.traffic import traffic
@@ -30,6 +31,11 @@ RECORDED = ROOT / "experiments" / "recorded" / "h200" / "gemm_ladder"
 PARTS = ("limits", "occupancy", "mix", "traffic", "coalescing", "spills", "advice", "banks", "identity")
 
 
+def section_of(data: RunData) -> dict[str, Any]:
+    rows = ladder_rows(data)
+    return section.build(data, rows, leads(data, rows))
+
+
 @pytest.fixture(scope="module")
 def recorded() -> RunData:
     return RunData.load(RunDir.open(RECORDED), details=True)
@@ -37,7 +43,7 @@ def recorded() -> RunData:
 
 @pytest.fixture(scope="module")
 def built(recorded: RunData) -> dict[str, Any]:
-    return section.build(recorded, ladder_rows(recorded))
+    return section_of(recorded)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +61,7 @@ def block(page: str, name: str) -> str:
 
 def build(**options: Any) -> dict[str, Any]:
     data = run_data(**options)
-    return section.build(data, ladder_rows(data))
+    return section_of(data)
 
 
 def test_every_variant_has_a_block_and_the_best_rung_is_open(
@@ -63,7 +69,7 @@ def test_every_variant_has_a_block_and_the_best_rung_is_open(
 ) -> None:
     names = [str(row["name"]) for row in recorded.variants]
     assert re.findall(r'<div class="variant" data-variant="([^"]+)">', page) == names
-    best = verdicts(recorded, ladder_rows(recorded))[0].row.variant
+    best = verdicts(recorded, leads(recorded, ladder_rows(recorded)))[0].row.variant
     assert re.findall(r'<details id="(variant-[^"]+)" open>', page) == [f"variant-{best}"]
     assert [row["name"] for row in built["table"]] == names
     for name in names:
@@ -170,7 +176,7 @@ def test_several_launches_are_named_and_their_bytes_added() -> None:
         for row in data.rows["metrics"]
     ]
     both = RunData(data.manifest, {**data.rows, "metrics": [*data.rows["metrics"], *second]})
-    (found,) = section.build(both, ladder_rows(both))["blocks"]
+    (found,) = section_of(both)["blocks"]
     assert found["kernel"]["count"] == 2
     assert found["kernel"]["name"] == KERNEL
     assert [one["share"] for one in found["kernel"]["others"]] == ["80 %", "20 %"]
