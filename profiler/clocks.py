@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import LadderError
+from profiler.frames import CLOCK_WINDOW_NS
 from profiler.run import Run, cache_root
 
 #: More than this between the lowest and the highest clock of a variant's samples, as a share of the highest, is said.
 SPREAD = 0.05
-#: The clock over a shorter window than this is told too coarsely: global timers tick in up to a microsecond.
-SHORTEST_WINDOW_NS = 50_000.0
 _REMARK = "The SM clock varied"
 
 
@@ -184,7 +183,7 @@ def clock_spreads(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, flo
     clocks: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         window = (row["time_ns"] or 0.0) * (row["launches"] or 1)
-        if row["method"] != "sustained" and row["sm_clock_mhz"] and window >= SHORTEST_WINDOW_NS:
+        if row["method"] != "sustained" and row["sm_clock_mhz"] and window >= CLOCK_WINDOW_NS:
             clocks.setdefault((str(row["variant"]), str(row["size"])), []).append(float(row["sm_clock_mhz"]))
     return [
         (*key, min(values), max(values)) for key, values in clocks.items() if 1 - min(values) / max(values) > SPREAD

@@ -31,6 +31,9 @@ STATUS_ORDER: tuple[str, ...] = (
     "ok",
 )
 SKIPPED = "skipped"
+#: ``sm_clock_mhz`` of a sample whose window (``time_ns`` x ``launches``) is shorter is told too coarsely: global timers
+#: tick in up to a microsecond.
+CLOCK_WINDOW_NS = 50_000.0
 
 _S, _F, _I, _B = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 _C = pa.dictionary(pa.int32(), pa.string())  # a category: a trace has millions of spans and few names

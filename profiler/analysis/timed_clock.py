@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from profiler.analysis.rundata import APART, RunData
 from profiler.analysis.statistics import median
-
-#: The SM clock over a shorter window is told too coarsely: global timers tick in up to a microsecond.
-CLOCK_WINDOW_NS = 50_000.0
+from profiler.frames import CLOCK_WINDOW_NS
 
 
 def timed_clock_hz(data: RunData, variant: str, size: str) -> float | None:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from profiler.analysis.timed_clock import CLOCK_WINDOW_NS
 from profiler.comparison.model import Settings, Times
+from profiler.frames import CLOCK_WINDOW_NS
 
 Array = npt.NDArray[np.float64]
 
